@@ -40,7 +40,7 @@ demo: ## measure real programs, run them under three policies, replay a month; o
 	@$(BIN)/cohabit demo
 
 lint: setup
-	@failed=0; for tool in "ruff check --output-format concise ." mypy "lint-imports --no-logo"; do \
+	@failed=0; for tool in "ruff check --output-format concise ." "ruff format --check src" mypy "lint-imports --no-logo"; do \
 	  echo "$${tool%% *}:"; $(BIN)/$$tool || failed=1; done; exit $$failed
 
 check: lint ## lint, types, import rules, tidy and the fast tests of rules, simulator and formats: under a minute
@@ -60,6 +60,7 @@ test-all: setup system lint warm ## everything: wide property tests, all of Slur
 	@$(MAKE) campaign CAMPAIGN_SECONDS=60 CRASH_ROUNDS=30
 	@$(MAKE) test-slurm-versions
 	@$(BIN)/python -m tests.mutations
+	@$(BIN)/python -m tests.core_mutations
 
 test-frameworks: setup system ## launchers with real MPI, Spark, PyTorch and TensorFlow (a gigabyte to download)
 	@scripts/frameworks
@@ -71,7 +72,7 @@ test-slurm: setup system ## steer a real Slurm and a real Grid Engine on this ma
 
 # Debian's suites with Slurm 20.11, 24.11 and the newest; `make test-slurm` has the machine's own.
 SLURM_SUITES ?= bullseye trixie sid
-SLURM_SHORT := $(addprefix tests/slurm/test_,steering.py deaths.py shadow.py rest.py)
+SLURM_SHORT := $(addprefix tests/backend/slurm/test_,steering.py deaths.py shadow.py rest.py)
 test-slurm-versions: setup ## steer Slurm 20.11, 24.11 and 26.05, unpacked beside this machine's (root and apt, half an hour)
 	@for suite in $(SLURM_SUITES); do programs=$$(scripts/slurm-version $$suite); \
 	  echo "Debian $$suite: $$($$programs/slurmctld -V)"; PATH=$$programs:$$PATH $(TESTS) -m "cluster and not timing" $(SLURM_SHORT) || failed="$${failed:-} $$suite"; \
@@ -87,6 +88,7 @@ campaign: setup ## long randomised runs (CAMPAIGN_SECONDS=600, CRASH_ROUNDS=300)
 bench: setup ## speed and memory, as ratios to a reference measured in the same run
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.placement
+	@$(BIN)/python -m benchmarks.joint --quick
 	@$(BIN)/python -m benchmarks.contention
 	@$(BIN)/python -m benchmarks.shepherd
 	@$(BIN)/python -m benchmarks.scheduler_online
@@ -100,7 +102,7 @@ docs: setup ## the documentation as a site, out/site/index.html
 	@$(BIN)/python -m mkdocs build --strict
 
 pictures: setup ## take the pictures of docs/page.md anew
-	@COHABIT_PICTURES=docs/pictures $(BIN)/pytest tests/page/test_pictures.py
+	@COHABIT_PICTURES=docs/pictures $(BIN)/pytest tests/live/page/test_pictures.py
 
 clean: ## remove caches and outputs, keep .venv
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out report.html

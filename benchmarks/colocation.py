@@ -8,19 +8,17 @@ machines, the times do not.
 
 from __future__ import annotations
 
-import argparse
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from benchmarks.clocks import Clock, asked
 from cohabit.app.learn.matching import get_ready
 from cohabit.optimise import matching
 from cohabit.optimise.matching import Floats
 from cohabit.predict.estimators import GRIDS, KINDS, Fitted, fit_kind, library_answers
 from cohabit.predict.features import TIME, CoRuns, Schema
 
-Clock = Callable[[], float]
 COUNTERS = 156  # 39 counters, four statistics each
 PROGRAMS = 27
 
@@ -130,14 +128,10 @@ def made(rng: np.random.Generator, jobs: int) -> tuple[CoRuns, Floats, Floats]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="queues of up to 150 jobs")
-    parser.add_argument("--wall", action="store_true", help="wall time instead of processor time")
-    chosen = parser.parse_args()
-    clock: Clock = time.perf_counter if chosen.wall else time.process_time
+    quick, clock, kind = asked(__doc__, "queues of up to 150 jobs")
     get_ready()
-    print(f"{'wall' if chosen.wall else 'processor'} time\n")
-    matchings(clock, chosen.quick)
+    print(f"{kind} time\n")
+    matchings(clock, quick)
     predictions(clock)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.variability import microseconds, runs_like_the_papers
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.core.gating import Gatekeeper
 from cohabit.model.cluster import uniform_cluster

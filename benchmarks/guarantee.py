@@ -11,56 +11,30 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.app.scenario.programs import known_profiles
-from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
-from cohabit.app.simulate import simulation
-from cohabit.model.workload import Workload
-from cohabit.reproduce.sns.lab import NODES, Bench, Times, times_of
+from cohabit.reproduce.sns.lab import NODES, Bench, Conditions, simulate, times_of
 from cohabit.reproduce.sns.sequences import RATIOS, VIOLATION
 from cohabit.sim.streams import stream
 from cohabit.trace.mix import generate_sequence
 
 JOBS, SEQUENCES = 20, 36
-POLICIES: dict[str, PolicyConfig] = {
-    "ce": PolicyConfig(name="ce"),
-    "sns": PolicyConfig(name="sns"),
-    "sns-guarantee": PolicyConfig(name="sns-guarantee"),
-    "cs": PolicyConfig(name="cs"),
-    "cs + guarantee": PolicyConfig(name="cs", partition="guarantee"),
+POLICIES: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {  # bundle, other keys of [policy]
+    "ce": ("ce", ()),
+    "sns": ("sns", ()),
+    "sns-guarantee": ("sns-guarantee", ()),
+    "cs": ("cs", ()),
+    "cs + guarantee": ("cs", (("partition", "guarantee"),)),
 }
 PAIRS = (("sns", "sns-guarantee"), ("cs", "cs + guarantee"))
-
-
-def simulate(bench: Bench, policy: PolicyConfig, workload: Workload, world: WorldConfig, seed: int) -> Times:
-    """One sequence under one policy."""
-    node = bench.node
-    cluster = ClusterConfig(
-        nodes=NODES, cores=node.cores, ways=node.ways, min_ways=node.min_ways, closids=node.closids,
-        bandwidth_gbs={str(cores): gbs for cores, gbs in node.bandwidth_gbs},
-    )  # fmt: skip
-    scenario = Scenario(
-        seed=seed, cluster=cluster, programs=ProgramsConfig(profiles="known"), jobs=JobsConfig(generator="mix"),
-        policy=policy, world=world,
-    )  # fmt: skip
-    prepared = simulation.prepare(scenario, workload)
-    known = tuple(known_profiles(scenario, bench.programs, prepared.cluster))
-    told = () if prepared.policies.placer.exclusive else known
-    table, _ = simulation.run(replace(prepared, programs=bench.programs, profiles=told), record_nodes=False)
-    found = times_of(table)
-    assert found.finished, "a job did not finish"
-    return found
 
 
 def study(seed: int, sets: int, sequences: int, noise: float, progress_s: float) -> dict[str, Any]:
     """All policies over all sequences, run times as ratios to the exclusive run of the same job."""
     bench = Bench()
-    world = WorldConfig(kill=False, phases=True, profile_noise=noise, progress_s=progress_s)
     run: dict[str, list[NDArray[np.float64]]] = {name: [] for name in POLICIES}
     mean_turnaround: dict[str, list[float]] = {name: [] for name in POLICIES}
     for number in range(sets * sequences):
@@ -68,8 +42,10 @@ def study(seed: int, sets: int, sequences: int, noise: float, progress_s: float)
             stream(seed, f"sequence {number}"), bench.programs, JOBS, ratio=RATIOS, nodes=NODES
         )
         world_seed = int(stream(seed, f"world {number}").integers(0, 2**40))
-        for name, policy in POLICIES.items():
-            times = simulate(bench, policy, workload, world, world_seed)
+        for name, (bundle, keys) in POLICIES.items():
+            conditions = Conditions(phases=True, profile_noise=noise, policy=keys, progress_s=progress_s)
+            times = times_of(simulate(bench, bundle, workload, conditions, seed=world_seed))
+            assert times.finished, "a job did not finish"
             run[name].append(times.run_s)
             mean_turnaround[name].append(float(times.turnaround_s.mean()))
     alone = np.concatenate(run["ce"])

@@ -10,11 +10,9 @@ taking them, not about running them; `--run` submits `true` instead, which is st
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,21 +22,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import UnixConnection, cpu_s, memory_mb
+
 TARGET_S, TARGET_P99_MS = 60.0, 250.0
 
 
-class _Unix(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(self._path)
-
-
 def _worker(path: str, count: int, held: bool, took: list[float], failed: list[str], ready: threading.Barrier) -> None:
-    link = _Unix(path)
+    link = UnixConnection(path)
     link.connect()
     body = json.dumps({"command": ["true"], "limit_s": 60, "hold": held, "environment": {"PATH": os.defpath}})
     ready.wait()
@@ -51,19 +41,6 @@ def _worker(path: str, count: int, held: bool, took: list[float], failed: list[s
         if answer.status != 201:
             failed.append(text.decode())
     link.close()
-
-
-def _memory_mb(pid: int) -> tuple[float, float]:
-    """(resident now, most so far)."""
-    lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    now, most = (int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM"))
-    return now, most
-
-
-def _processor_s(pid: int) -> float:
-    """Processor time of the server so far: unlike the others, this figure does not depend on who else is busy."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(jobs: int, connections: int, held: bool) -> dict[str, Any]:
@@ -86,8 +63,7 @@ def measure(jobs: int, connections: int, held: bool) -> dict[str, Any]:
 
 
 def _load(path: str, pid: int, jobs: int, connections: int, held: bool) -> dict[str, Any]:
-    before_mb, _ = _memory_mb(pid)
-    before_s = _processor_s(pid)
+    before_mb, before_s = memory_mb(pid), cpu_s(pid)
     took: list[float] = []
     failed: list[str] = []
     ready = threading.Barrier(connections + 1)
@@ -100,14 +76,14 @@ def _load(path: str, pid: int, jobs: int, connections: int, held: bool) -> dict[
     for thread in threads:
         thread.join()
     wall_s = time.perf_counter() - begun
-    now_mb, most_mb = _memory_mb(pid)
+    now_mb, most_mb = memory_mb(pid), memory_mb(pid, "VmHWM")
     ranked = sorted(1000 * one for one in took)
     return {
         "jobs": jobs, "connections": connections, "kind": "held" if held else "true, started as nodes allow",
         "refused": len(failed), "wall_s": round(wall_s, 2), "per_s": round(jobs / wall_s),
         "p50_ms": round(statistics.median(ranked), 1), "p99_ms": round(ranked[int(len(ranked) * 0.99)], 1),
         "max_ms": round(ranked[-1], 1), "server_mb_before": round(before_mb), "server_mb_after": round(now_mb),
-        "server_mb_most": round(most_mb), "server_cpu_s": round(_processor_s(pid) - before_s, 1),
+        "server_mb_most": round(most_mb), "server_cpu_s": round(cpu_s(pid) - before_s, 1),
         "load_average": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 

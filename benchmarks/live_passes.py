@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling
 from cohabit.model.cluster import Cluster, NodeGroup
@@ -42,7 +42,7 @@ MACHINES = ("two nodes", "cluster")
 
 
 def profiles(rng: np.random.Generator) -> Iterator[Profile]:
-    """What is known of half of the programs."""
+    """Profiles of half of the programs."""
     for number in range(0, PROGRAMS, 2):
         least, gbs = rng.uniform(0.4, 1.0), rng.uniform(0.5, 8.0)
         ipc = Curve((2, 6, 11), (float(least), float(rng.uniform((least + 1) / 2, 1.0)), 1.0))

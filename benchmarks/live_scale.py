@@ -26,7 +26,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks import live_passes
-from cohabit.app.scenario.reading import PolicyConfig
+from benchmarks.processes import memory_mb
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.backend.protocol import Launch
 from cohabit.live.controller import records
@@ -41,14 +42,6 @@ from cohabit.policy.registry import BUNDLES
 TASKS = 8
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/somebody", "LANG": "C.UTF-8", "USER": "somebody"}
 BOUNDS = {"submissions_s": 60.0, "submit_p99_ms": 250.0, "pass_p99_ms": 200.0, "recovery_s": 10.0}
-
-
-def resident_mb() -> float:
-    """Memory of this process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
 
 
 def load_finished(place: Path, count: int) -> None:
@@ -144,7 +137,7 @@ async def fill(place: Path, policy: str, submissions: int, queued: int) -> dict[
     await service.controller.why(f"last{999}")
     facts["why_ms"] = 1e3 * (time.perf_counter() - began)
     facts["queued"] = await service.controller.ask(lambda core: len(core.state.rows))
-    facts["resident_mb"] = resident_mb()
+    facts["resident_mb"] = memory_mb(os.getpid())
     return facts
 
 
@@ -156,7 +149,7 @@ async def recover(place: Path, policy: str) -> dict[str, Any]:
     await watched.service.open()
     facts: dict[str, Any] = {
         "recovery_s": time.perf_counter() - began, "open_and_restore_s": opened_s,
-        "batches_replayed": watched.service.parts.restored.batches, "recovered_mb": resident_mb(),
+        "batches_replayed": watched.service.parts.restored.batches, "recovered_mb": memory_mb(os.getpid()),
     }  # fmt: skip
     watched.passes_s.clear()
     await watched.service.controller.cancel("long1")

@@ -1,4 +1,4 @@
-"""What one decision on shared nodes costs as the machine grows: `python -m benchmarks.placement`.
+"""The cost of one decision on shared nodes as the machine grows: `python -m benchmarks.placement`.
 
 A machine kept full of the catalogue's programs under Spread-n-Share. Each measured step is one job end and the arrival
 of another, with the placement of whoever then fits. Two readings: the same 60 jobs on ever larger machines (job sizes
@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob

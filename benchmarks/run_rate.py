@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import http.client
 import json
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -30,23 +28,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.processes import TICKS, UnixConnection, below, cpu_s, pss_mb, words
+
 OWNER = 12_345  # the uid of jobs where root starts the controller
 CONNECTIONS = 4
 TARGET_PER_S, TARGET_CPU_S = 100.0, 10.0
 # As `cohabit up` writes it, without the caps on how much one user may queue.
 SITE = 'nodes = "machine"\nplace = "."\n[policy]\nname = "cs"\n[limits]\nmax_queued = -1\nmax_array = 20000\n'
 PATIENCE_S = 300.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class _Unix(http.client.HTTPConnection):
-    """HTTP over a UNIX socket; as root, in the name of OWNER."""
+class _Unix(UnixConnection):
+    """A connection that as root is made in the name of OWNER."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        super().__init__(path)
         with _as_owner():  # the server asks the kernel who connected
-            self.sock.connect(path)
+            self.connect()
 
 
 @contextlib.contextmanager
@@ -72,7 +70,7 @@ class _Group:
 
     def _make(self) -> Path | None:
         mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-        for mount in (Path(words[1]) for words in mounts if words[2] == "cgroup2"):
+        for mount in (Path(one[1]) for one in mounts if one[2] == "cgroup2"):
             own = next((one[3:] for one in Path("/proc/self/cgroup").read_text().splitlines() if one[:3] == "0::"), "/")
             path = mount / own.lstrip("/") / f"cohabit-bench-{os.getpid()}"
             with contextlib.suppress(OSError):
@@ -103,25 +101,11 @@ class _Group:
             self.path.rmdir()
 
 
-def _own_s(pid: int) -> float:
-    """User and system time of one process, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def _memory_mb(pid: int) -> float:
-    """Of this process alone: half of what it shares with one other."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-
-
 def _launcher_of(pid: int) -> int:
     """The child of the controller that executes launcher/serve.py."""
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]
-            if int(parent) == pid and b"serve.py" in Path(f"/proc/{name}/cmdline").read_bytes():
-                return int(name)
+    for one in below(pid):
+        if one.parent == pid and any("serve.py" in word for word in words(one.pid)):
+            return one.pid
     raise SystemExit("no launcher was found")
 
 
@@ -197,15 +181,15 @@ def measure(kind: str, jobs: int, as_root: bool, parent: Path | None) -> dict[st
             launcher, watch = _launcher_of(controller), _Unix(path)
             LOADS[kind](path, 20)
             _wait_idle(watch)
-            before = (group.used_s(), _own_s(controller), _own_s(launcher))
+            before = (group.used_s(), cpu_s(controller), cpu_s(launcher))
             begun = time.perf_counter()
             LOADS[kind](path, jobs)
             submitted_s = time.perf_counter() - begun
             _wait_idle(watch)
             wall_s = time.perf_counter() - begun
-            after = (group.used_s(), _own_s(controller), _own_s(launcher))
+            after = (group.used_s(), cpu_s(controller), cpu_s(launcher))
             done = _count_done(watch)
-            memory = {"controller_mb": _memory_mb(controller), "launcher_mb": _memory_mb(launcher)}
+            memory = {"controller_mb": pss_mb(controller), "launcher_mb": pss_mb(launcher)}
     group.remove()
     if done != jobs + 20:
         raise SystemExit(f"{done} of {jobs + 20} jobs ended well")
@@ -274,8 +258,8 @@ def main() -> None:
             f"controller {one['controller_mb']:.0f} MB, launcher {one['launcher_mb']:.0f} MB"
         )
     met = all(one["per_s"] >= TARGET_PER_S and one["cpu_s_per_1000"] <= TARGET_CPU_S for one in found)
-    words = "met" if met else "NOT met"
-    print(f"target (at least {TARGET_PER_S:.0f} per second, at most {TARGET_CPU_S:.0f} s of CPU per 1,000): {words}")
+    target = f"at least {TARGET_PER_S:.0f} per second, at most {TARGET_CPU_S:.0f} s of CPU per 1,000"
+    print(f"target ({target}): {'met' if met else 'NOT met'}")
     if chosen.json is not None:
         chosen.json.write_text(json.dumps({"reference": bare, "loads": found}, indent=2) + "\n")
 

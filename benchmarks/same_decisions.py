@@ -1,4 +1,4 @@
-"""Whether two trees decide alike: `python -m benchmarks.same_decisions OTHER_TREE`. For changes meant for speed.
+"""Compare the decisions of two trees: `python -m benchmarks.same_decisions OTHER_TREE`. For changes meant for speed.
 
 Every order of every core is hashed: in simulations of scenarios/ under all bundled policies, in random sequences of
 events of the campaign, and in long queues of the benchmark. One line per case; exit 1 if any line differs. It runs with
@@ -18,7 +18,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.live_passes import MACHINES, Bench
-from cohabit.app.scenario.reading import PolicyConfig, read_scenario
+from cohabit.app.scenario.reading import read_scenario
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.simulate import simulation
 from cohabit.core.core import SchedulerCore
 from cohabit.model.command import Command

@@ -6,27 +6,23 @@ its limit. The reference, measured in the same run, is the same method in plain 
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
-
 import numpy as np
 
 from benchmarks import plain_division
+from benchmarks.clocks import Clock, asked
 from cohabit.app.learn.optimising import get_all_ready
 from cohabit.model.mix import Mix
-from cohabit.optimise import arrivals, starts
+from cohabit.optimise import starts
 from cohabit.optimise.division import make_work
 from cohabit.optimise.exhaustive import best_division, best_placement
 from cohabit.optimise.incremental import Nodes
-from cohabit.optimise.memo import hit_rate, make_memo
+from cohabit.optimise.memo import HITS, LOOKUPS, Valuer, make_memo, set_value
 from cohabit.optimise.node import divided
 from cohabit.optimise.schemes import outcome
 from cohabit.optimise.search import Budget, default_swaps, search
 from cohabit.optimise.tables import Problem, prepare
 from cohabit.trace.shepherd_programs import hidden_suite
 
-Clock = Callable[[], float]
 KINDS = (("20 kinds of programs", 20), ("all different", 0))
 SIZES = ((8, 0.2), (64, 2.0), (512, 30.0))  # nodes of 8 jobs, limit in seconds
 PROVEN = ((2, 4, 8, 8), (3, 3, 9, 8), (2, 6, 12, 32), (4, 3, 12, 16), (3, 5, 15, 16), (4, 4, 16, 16), (2, 8, 16, 32))
@@ -64,7 +60,8 @@ def swaps(clock: Clock) -> None:
             search(problem, start, 1, Budget(count), memo=memo, margin=margin)
             took = 1e6 * (clock() - began) / count
             limit = SWAP_US if margin >= 0 else COLD_US
-            print(f"    {how:<24} {judged(took, limit, 'us')}, hit rate {hit_rate(memo):.3f}, {plain_us / took:,.0f} x")
+            hits = memo.counts[HITS] / memo.counts[LOOKUPS]
+            print(f"    {how:<24} {judged(took, limit, 'us')}, hit rate {hits:.3f}, {plain_us / took:,.0f} x")
         took = 1e6 * cold(problem, clock)
         print(f"    {'cold: two divisions':<24} {judged(took, COLD_US, 'us')}, {plain_us / took:,.0f} x")
 
@@ -95,13 +92,13 @@ def cold(problem: Problem, clock: Clock) -> float:
     placements = [starts.random_start(problem, np.random.default_rng(seed)) for seed in range(500)]
     sets = {tuple(np.sort(problem.kind_of[place == 0]).tolist()) for place in placements}
     ordered = [np.array(one) for one in sorted(sets)]
-    work, memo, found = make_work(8, 32), make_memo(2**14), np.zeros(3)
-    arrivals.set_value(ordered[0], 8, problem.tables, 0, work, memo, found)
+    valuer, found = Valuer(problem.tables, 0, make_work(8, 32), make_memo(2**14)), np.zeros(3)
+    set_value(ordered[0], 8, valuer, found)
     spent = []
     for _ in range(2):  # the second time every answer is known: the price of calling from Python
         began = clock()
         for one in ordered[1:]:
-            arrivals.set_value(one, len(one), problem.tables, 0, work, memo, found)
+            set_value(one, len(one), valuer, found)
         spent.append((clock() - began) / (len(ordered) - 1))
     return 2 * (spent[0] - spent[1])
 
@@ -201,17 +198,13 @@ def day(problem: Problem, count: int, moves: int, events: int, clock: Clock) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer instances")
-    parser.add_argument("--wall", action="store_true", help="wall time instead of processor time")
-    chosen = parser.parse_args()
-    clock: Clock = time.perf_counter if chosen.wall else time.process_time
+    quick, clock, kind = asked(__doc__, "fewer instances")
     get_all_ready()
-    print(f"{'wall' if chosen.wall else 'processor'} time of one core, kernels loaded\n")
+    print(f"{kind} time of one core, kernels loaded\n")
     swaps(clock)
-    sizes(clock, chosen.quick)
-    optima(chosen.quick)
-    online(clock, chosen.quick)
+    sizes(clock, quick)
+    optima(quick)
+    online(clock, quick)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def write_site(folder: Path, cluster: SlurmCluster, rest: str = "") -> Path:
 
 
 class Stopwatch:
-    """When each part of a pass began and ended: (part, begin, end), in seconds."""
+    """Begin and end of each part of a pass: (part, begin, end), in seconds."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, float, float]] = []

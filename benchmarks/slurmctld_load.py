@@ -1,4 +1,4 @@
-"""What Cohabit costs slurmctld: `python -m benchmarks.slurmctld_load --minutes 10`. CPU seconds, from /proc.
+"""The load of Cohabit on slurmctld: `python -m benchmarks.slurmctld_load --minutes 10`. CPU seconds, from /proc.
 
 A real Slurm of 8 nodes x 28 cores on this machine gets the same stream of sleeping jobs twice: plain, and steered by
 `cohabit slurm attach`. Counted are the processor seconds of slurmctld itself, and of the controller of Cohabit with all
@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.processes import cpu_s
 from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 
 NODES, CORES = 8, 28
@@ -33,13 +34,6 @@ conf = "{folder}/slurm/slurm.conf"
 lease = "{folder}/lease"
 poll_s = {poll_s}
 """
-
-
-def cpu_s(pid: int, with_children: bool = False) -> float:
-    """User and system time of a process, all its threads; with what its children that are gone have used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    own = int(fields[11]) + int(fields[12]) + (int(fields[13]) + int(fields[14]) if with_children else 0)
-    return own / os.sysconf("SC_CLK_TCK")
 
 
 def feed(slurm: SlurmCluster, script: Path, minutes: float, gap_s: float) -> int:

@@ -123,7 +123,7 @@ def queries(folder: Path) -> None:
 
 
 def sliding(clock: Clock) -> None:
-    """What the gate pays for the last five minutes."""
+    """Print the price of the last five minutes for the gate."""
     made, reducer, nodes = Made(), Reducer(NODES, COUNTERS), np.arange(NODES)
     after, ready = [], []
     for minute in range(40):

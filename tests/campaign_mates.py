@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable
 
 from cohabit.core.mates.state import Record
-from tests.mates.site import Broken
-from tests.mates.world import Tally, World, random_world, settle_us
+from tests.core.mates.random_worlds import random_world, settle_us
+from tests.core.mates.site import Broken
+from tests.core.mates.world import Tally, World
 
 SPREAD = 1_000_003  # between seeds, so that run K of one is not run K - 1 of the next
 
@@ -29,7 +30,7 @@ def play(seed: int, run: int, forgets: Callable[[Record], bool] = lambda record:
 
 def add(total: Tally, one: Tally) -> None:
     """Sums, and the largest of what is a largest."""
-    for name in ("events", "messages", "lost", "crashes", "starts", "stopped", "refused"):
+    for name in ("events", "messages", "lost", "crashes", "jumps", "sleeps", "reboots", "starts", "stopped", "refused"):
         setattr(total, name, getattr(total, name) + getattr(one, name))
     for name in ("widest_us", "longest_alone_us"):
         setattr(total, name, max(getattr(total, name), getattr(one, name)))

@@ -24,7 +24,8 @@ settings.load_profile("cohabit")
 HERE = Path(__file__).resolve().parent
 # Of the tests that steer a real Slurm or Grid Engine `make test` has these; the others are for `make test-all`.
 CLUSTER_SHORT = {
-    "slurm/test_steering.py", "slurm/test_deaths.py", "slurm/test_shadow.py", "attack/test_slurm_submission.py",
+    "backend/slurm/test_steering.py", "backend/slurm/test_deaths.py", "backend/slurm/test_shadow.py",
+    "attack/test_slurm_submission.py",
 }  # fmt: skip
 FIRST = ("cluster", "system", "slow")
 

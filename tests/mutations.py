@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 SHORT = "not wide and not timing and not cluster"
-RULES = ("core", "conformance", "contract", "property", "replay", "sim", "mates")
+RULES = ("core", "conformance", "contract", "property", "replay", "sim")
 
 
 class Mutant(NamedTuple):
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant("core/apply.py", "if status != WENT_WELL and not job.after_any:", "if False:",
            "a job whose dependency failed is cancelled"),
     Mutant("core/apply.py", "QUEUED)) >= at_most", "QUEUED)) > at_most", "an array runs at most so many at once"),
-    Mutant("core/sharing.py", "if strict or aged:", "if strict:",
+    Mutant("core/sharing.py", "if self.depth == STRICT or aged:", "if self.depth == STRICT:",
            "no job overtakes one that has waited past the age limit"),
     Mutant("core/sharing.py", "w.begin_us < until and view.now_us < w.end_us", "w.begin_us <= view.now_us < w.end_us",
            "no job starts that would run into a maintenance window"),
@@ -65,13 +65,13 @@ MUTANTS = (
     Mutant("sim/machine/law.py", "total / cap) - law.latency_knee)", "total / cap))",
            "the law of contention: latency grows from the knee on"),
     Mutant("report/metrics.py", "np.maximum(run_s, bound_s), 1.0)", "np.maximum(run_s, 1.0), 1.0)",
-           "bounded slowdown: short runs count as the bound", ("report", "scenario", "cli")),
+           "bounded slowdown: short runs count as the bound", ("report", "app", "cli")),
     Mutant("trace/swf.py", "np.where(columns[9] > 0, columns[9], run_us)", "np.maximum(columns[9], run_us)",
-           "SWF: the limit is the requested time, else the run time", ("trace", "scenario")),
-    Mutant("launcher/users.py", "if uid < min_uid:", "if uid < 0:", "root's jobs are not run unless listed",
+           "SWF: the limit is the requested time, else the run time", ("trace", "app")),
+    Mutant("launcher/settings.py", "if uid < min_uid:", "if uid < 0:", "root's jobs are not run unless listed",
            ("backend", "attack")),
-    Mutant("live/api/looking.py", 'Refusal(404, "there is no such job"', 'Refusal(403, "there is no such job"',
-           "jobs of other users look like jobs that do not exist", ("api", "attack")),
+    Mutant("live/api/looking.py", "Refusal(404, words, ", "Refusal(403, words, ",
+           "jobs of other users look like jobs that do not exist", ("live", "attack")),
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def say(text: str) -> None:
 
 
 def machine() -> str:
-    """What was measured on, without names."""
+    """Describe the machine, without names."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     processor = f"{os.cpu_count()} cores {platform.machine()}, {memory_gb:.0f} GB"

@@ -1,4 +1,4 @@
-"""What a living batch system costs: one system per process, `python -m benchmarks.peers.live NAME`; JSON on stdout.
+"""The cost of a living batch system: one system per process, `python -m benchmarks.peers.live NAME`; JSON on stdout.
 
 - *submit*: wall and processor time of the typed command, system idle, one at a time; the median.
 - *start*: from before the command is typed to the time that the job itself writes down; the median.
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.live_systems import SYSTEMS, System
-from benchmarks.peers.processes import become_reaper, below, end_all, pss_mb, reap, tree_cpu_s, typed
+from benchmarks.processes import become_reaper, below, end_all, pss_mb, reap, tree_cpu_s, typed
 
 WAIT_S = 180.0
 KILLED = {"killed_at_once": 0.0, "killed_after_10_s": 10.0}  # seconds after the last submission; each a fresh service
@@ -88,7 +88,7 @@ def latency(system: System, folder: Path, count: int) -> dict[str, float]:
 
 
 def drain(system: System, folder: Path, count: int) -> dict[str, float]:
-    """How fast a queue of /bin/true empties, and what that costs."""
+    """Measure the rate at which a queue of /bin/true empties, and its cost."""
     held = Held(system, folder / "drain")
     taken = system.fill(count, ("/bin/true",))
     marks = [folder / f"last{number}" for number in range(system.slots)]
@@ -108,7 +108,7 @@ def drain(system: System, folder: Path, count: int) -> dict[str, float]:
 
 def queued(system: System, folder: Path, count: int, limit_s: float) -> dict[str, Any]:
     """Memory with a long queue. The queue is left as it is."""
-    idle_mb = pss_mb([one.pid for one in below()])
+    idle_mb = pss_mb(*(one.pid for one in below()))
     Held(system, folder / "queue")
     began = time.monotonic()
     taken = system.fill(count, ("/bin/true",), limit_s)
@@ -116,7 +116,7 @@ def queued(system: System, folder: Path, count: int, limit_s: float) -> dict[str
     time.sleep(2.0)
     found = [one.pid for one in below() if one.state != "Z"]
     return {
-        "idle_mb": idle_mb, "queued": taken, "queued_mb": pss_mb(found), "queued_processes": len(found),
+        "idle_mb": idle_mb, "queued": taken, "queued_mb": pss_mb(*found), "queued_processes": len(found),
         "queueing_s": took_s,
     }  # fmt: skip
 

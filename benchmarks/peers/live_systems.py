@@ -8,19 +8,17 @@ about a second apart, so its rate grows with the slots it is told of: `SlurmWide
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from benchmarks.peers.processes import below, typed, words
+from benchmarks.processes import UnixConnection, below, typed, words
 from cohabit.testing import slurm_cluster
 
 SLOTS = os.cpu_count() or 1
@@ -31,12 +29,13 @@ START_S = 120.0
 
 
 class System:
-    """What all of them have in common."""
+    """A batch system; the parts that all of them have in common."""
 
     name = ""
     how = ""  # how to get it
     filling = ""  # how many jobs are queued at once
     keeps = ""  # where the queue is kept
+    program = ""  # what must be installed, and the name of its processes
     slots = SLOTS
     only_drain = False  # a second form of a system, for one figure
 
@@ -46,19 +45,19 @@ class System:
 
     @classmethod
     def missing(cls) -> str:
-        """What stands in the way; empty: nothing."""
-        return ""
+        """Return what stands in the way; empty: nothing."""
+        return f"{cls.program} is not installed" if cls.program and not shutil.which(cls.program) else ""
 
     @classmethod
     def version(cls) -> str:
-        """As it names itself."""
-        return ""
+        """Return the version as it names itself."""
+        raise AssertionError(cls.name)
 
     def start(self) -> None:
         """Start the service; also after `kill`."""
 
     def submit(self, *command: str) -> list[str]:
-        """What a user types to hand in one job."""
+        """Return what a user types to hand in one job."""
         raise AssertionError(self.name)
 
     def type(self, *command: str) -> tuple[float, float]:
@@ -77,8 +76,9 @@ class System:
         return taken
 
     def service(self) -> list[int]:
-        """The processes without which nothing more would start."""
-        raise AssertionError(self.name)
+        """Return the processes without which nothing more would start: by default those of its program."""
+        found = [one.pid for one in below() if words(one.pid)[:1] == [self.program] and one.state != "Z"]
+        return sorted(found)
 
     def owned(self) -> set[int]:
         """Children that this object waits for itself."""
@@ -94,28 +94,18 @@ class System:
         """An orderly end."""
 
 
-class _Unix(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
-        self._path = str(path)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(self._path)
-
-
 class Cohabit(System):
     """`cohabit up`, as a user starts it; as root its controller has an account of its own, as always."""
 
     name, how = "Cohabit", "this project"
     filling = "its HTTP API over one connection, a request per job"
     keeps = "a journal in SQLite, on disk before `submit` answers"
+    _up: subprocess.Popen[bytes] | None = None
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.place = folder / "place"
         self.environment |= {"COHABIT_SERVER": str(self.place)}
-        self._up: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def version(cls) -> str:
@@ -141,7 +131,7 @@ class Cohabit(System):
 
     def fill(self, count: int, command: tuple[str, ...], limit_s: float = 1e9) -> int:
         body = json.dumps({"command": list(command), "limit_s": 3600, "environment": {"PATH": os.defpath}})
-        link, deadline_s, taken = _Unix(self.place / "cohabit.sock"), time.monotonic() + limit_s, 0
+        link, deadline_s, taken = UnixConnection(self.place / "cohabit.sock"), time.monotonic() + limit_s, 0
         while taken < count and time.monotonic() < deadline_s:
             link.request("POST", "/v1/jobs", body, {"Content-Type": "application/json"})
             answer = link.getresponse()
@@ -178,11 +168,8 @@ class Slurm(System):
     name, how = "Slurm", "`apt-get install slurmctld slurmd slurm-client munge`; needs root"
     filling = "`sbatch`, once per job"
     keeps = "state files, written a few seconds after the event"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._context: AbstractContextManager[slurm_cluster.SlurmCluster] | None = None
-        self._cluster: slurm_cluster.SlurmCluster | None = None
+    _context: AbstractContextManager[slurm_cluster.SlurmCluster] | None = None
+    _cluster: slurm_cluster.SlurmCluster | None = None
 
     @classmethod
     def missing(cls) -> str:
@@ -235,17 +222,13 @@ class SlurmWide(Slurm):
 class TaskSpooler(System):
     """tsp: a server that the first call starts; every queued job is a client process that waits for its turn."""
 
-    name, how = "task-spooler", "`apt-get install task-spooler`"
+    program, name, how = "tsp", "task-spooler", "`apt-get install task-spooler`"
     filling = "`tsp`, once per job"
     keeps = "the memory of its server"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.environment |= {"TS_SOCKET": str(folder / "socket"), "TS_SLOTS": str(self.slots), "TS_MAXCONN": "20000"}
-
-    @classmethod
-    def missing(cls) -> str:
-        return "" if shutil.which("tsp") else "tsp is not installed"
 
     @classmethod
     def version(cls) -> str:
@@ -258,9 +241,8 @@ class TaskSpooler(System):
         return ["tsp", "-B", "-n", *command]  # -B: a full queue is an error, not a wait
 
     def service(self) -> list[int]:
-        """The server: the oldest of its processes."""
-        found = [one.pid for one in below() if words(one.pid)[:1] == ["tsp"] and one.state != "Z"]
-        return sorted(found)[:1]
+        """Return the server: the oldest of its processes."""
+        return super().service()[:1]
 
     def stop(self) -> None:
         subprocess.run(["tsp", "-K"], env=self.environment, capture_output=True, check=False)
@@ -269,17 +251,10 @@ class TaskSpooler(System):
 class Nq(System):
     """nq: no service; every queued job is a process that waits for a file lock. One folder per slot, used in turn."""
 
-    name, how = "nq", "`apt-get install nq`"
+    program, name, how = "nq", "nq", "`apt-get install nq`"
     filling = "`nq`, once per job"
     keeps = "the processes that wait"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._turn = 0
-
-    @classmethod
-    def missing(cls) -> str:
-        return "" if shutil.which("nq") else "nq is not installed"
+    _turn = 0
 
     @classmethod
     def version(cls) -> str:
@@ -290,9 +265,6 @@ class Nq(System):
         self._turn += 1
         self.environment["NQDIR"] = str(self.folder / f"slot{self._turn % self.slots}")
         return ["nq", "-c", "-q", *command]
-
-    def service(self) -> list[int]:
-        return [one.pid for one in below() if words(one.pid)[:1] == ["nq"] and one.state != "Z"]
 
 
 SYSTEMS: tuple[type[System], ...] = (Cohabit, Slurm, SlurmWide, TaskSpooler, Nq)

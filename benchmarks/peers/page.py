@@ -128,7 +128,7 @@ def _simulators(part: dict[str, Any]) -> str:
 
 
 def kept(found: dict[str, Any]) -> str:
-    """Whether a queue outlives its service, in words."""
+    """Say whether a queue outlives its service."""
     at_once, later = found["killed_at_once"], found["killed_after_10_s"]
     if at_once["ran_twice"] or later["ran_twice"]:
         return f"no: {at_once['ran_twice'] + later['ran_twice']} jobs ran twice"
@@ -216,7 +216,7 @@ def _live_losses(live: dict[str, Any] | None) -> list[str]:
     text = []
     own = (live or {}).get("found", {}).get(OWN, {})
     for key, less, label, unit, reasons in LIVE_FIGURES:
-        ahead: dict[str, list[str]] = {}  # reason -> who
+        ahead: dict[str, list[str]] = {}  # reason -> peers
         for name, found in (live or {}).get("found", {}).items():
             if name == OWN or key not in found or key not in own:
                 continue

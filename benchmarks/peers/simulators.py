@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.processes import timed
 from benchmarks.peers.workload import COHABIT, Workload, compare
+from benchmarks.processes import timed
 
 DRIVERS = Path(__file__).parent / "drivers"
 CQSIM_SETTINGS = """cluster_fraction=1.0
@@ -54,7 +54,7 @@ ALEA_SETTINGS = {
 
 @dataclass(frozen=True)
 class Given:
-    """What the caller has at hand: folders of peers, interpreters."""
+    """Folders of peers and interpreters that the caller has."""
 
     folders: dict[str, Path] = field(default_factory=dict)
     accasim_python: str = ""  # a Python that has AccaSim; empty: one is made
@@ -116,7 +116,7 @@ def _submitted(work: Workload) -> dict[int, int]:
 
 
 def _folder_missing(key: str, marker: str) -> Callable[[Given], str]:
-    """Whether --KEY DIR was given and holds what the adapter needs."""
+    """Check that --KEY DIR was given and holds what the adapter needs."""
 
     def missing(given: Given) -> str:
         folder = given.folders.get(key)

@@ -76,7 +76,7 @@ def easy_starts(jobs: list[Job], nodes: int) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Likeness:
-    """How far a peer's start times are those of textbook EASY."""
+    """Likeness of a peer's start times to those of textbook EASY."""
 
     same: int
     of: int

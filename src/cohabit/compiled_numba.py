@@ -1,74 +1,35 @@
-"""Kernels as machine code, made by numba: what compiled.py offers where numba is there and wanted.
+"""Make machine code with numba, for compiled.py, which loads this module when machine code is wanted.
 
 Machine code is kept on disk (kept_code.py). No fast-math: journals must replay byte for byte on x86-64 and arm64.
-compiled_plain.py has the same names without numba.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 # isort: off
 from cohabit import kept_code  # before numba, which then starts sooner and keeps machine code as it says
 
 # isort: on
 import numba
-import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
-from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
+from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.experimental import function_type  # noqa: F401  # it knows the kind of a ScoreEntry
 from numba.extending import intrinsic, typeof_impl
-from numpy.typing import NDArray
 
 from cohabit.kept_code import forget_unused, is_warm
-from cohabit.source_files import load_file, load_source
+from cohabit.source_files import load_file
 
-__all__ = [
-    "FORMULA",
-    "ScoreEntry",
-    "compile_for",
-    "compile_order",
-    "compiled",
-    "compiled_free",
-    "compiled_inline",
-    "compiled_lean",
-    "forget_unused",
-    "is_warm",
-    "leading_zeros",
-    "load_source",
-    "move",
-    "no_scores",
-    "python_entry",
-    "trailing_zeros",
-    "understand",
-]
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["FORMULA", "forget_unused", "is_warm", "trailing_zeros"]
 
 
-def compiled(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; to its callers it stays an ordinary function."""
-    return numba.njit(cache=True, _nrt=True)(function)  # type: ignore[no-any-return]  # also below `compiled_lean`
-
-
-def compiled_lean(function: Function) -> Function:
-    """`compiled` for small functions that make no arrays: no counting of references, which can take half their time."""
-    return numba.njit(cache=True, _nrt=False)(function)  # type: ignore[no-any-return]
-
-
-def compiled_inline(function: Function) -> Function:
-    """`compiled_lean` for functions that one other calls: part of it, since handing over many arrays takes its time."""
-    return numba.njit(cache=True, _nrt=False, inline="always")(function)  # type: ignore[no-any-return]
-
-
-def compiled_free(function: Function) -> Function:
-    """`compiled` for long searches that touch no Python object: other threads run meanwhile."""
-    return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+def kernel(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Return a function that is compiled on its first call; its machine code is kept on disk."""
+    return numba.njit(cache=True, **options)(function)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -93,10 +54,6 @@ _INTS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
 FORMULA = types.void(
     _INTS, types.int64, _FLOATS, types.int64, _INTS, types.int64, types.int64, _FLOATS, _FLOATS
 )  # fmt: skip
-_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int64
-_CALLED = ctypes.CFUNCTYPE(  # the same from Python
-    None, _POINTER, _NUMBER, _POINTER, _NUMBER, _POINTER, _NUMBER, _NUMBER, _POINTER, _POINTER
-)
 
 # Division by zero gives infinity or NaN, as in numpy. An index without a sign never counts from the end.
 _ORDER_SOURCE = """# Made by cohabit from {origin}; safe to delete, it will be made again. Sources: {digest}
@@ -127,32 +84,8 @@ def entry(jobs_at, capacity, usage_at, users, rows_at, count, now, parameters_at
 """
 
 
-class ScoreEntry(types.WrapperAddressProtocol):  # type: ignore[misc]
-    """An order as the kernels take it; `score_rows` is the same from Python, where it is compiled."""
-
-    def __init__(self, address: int, alive: object = None, score_rows: Callable[..., None] | None = None) -> None:
-        self.address = address
-        self.alive = alive  # objects that must not be collected while the address is in use
-        self.score_rows = score_rows
-
-    def __wrapper_address__(self) -> int:
-        return self.address
-
-    def signature(self) -> Any:
-        return FORMULA
-
-    def scores(
-        self, columns: Any, rows: NDArray[np.int64], now_us: int, parameters: tuple[float, ...]
-    ) -> NDArray[np.float64]:
-        """The scores of these rows, called from Python."""
-        assert self.score_rows is not None
-        out = np.empty(len(rows))
-        self.score_rows(columns, rows, now_us, np.array([*parameters, 0.0]), out)
-        return out
-
-
-def compile_order(origin: str, source: str, parameters: int) -> ScoreEntry:
-    """Machine code from the source of a function `score_one` (orders/one_job.py); raises whatever numba raises.
+def compile_order(origin: str, source: str, parameters: int) -> tuple[int, Callable[..., None]]:
+    """The address of a compiled order for kernels, and the order for Python.
 
     It is kept on disk under the content of its source, as is the name of its module: machine code knows modules by
     their names, and with such a one it fits wherever the folder has been moved to.
@@ -160,40 +93,24 @@ def compile_order(origin: str, source: str, parameters: int) -> ScoreEntry:
     arguments = "".join(f", parameters[{index}]" for index in range(parameters))
     files = ("compiled_numba.py", "core/columns.py", "orders/power.py")
     text = _ORDER_SOURCE.format(
-        origin=origin, function=source, arguments=arguments, room=parameters + 1,
+        origin=origin,
+        function=source,
+        arguments=arguments,
+        room=parameters + 1,
         digest=kept_code.digest_of(*(kept_code.PACKAGE / name for name in files)),
-    )  # fmt: skip
+    )
     digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     path = kept_code.order_file(f"order_{digest}.py")
     if not path.exists():
         with kept_code.writing(path) as stream:
             stream.write(text.encode())
     module = load_file(str(path), f"cohabit_order_{digest}")
-    return ScoreEntry(module.entry.address, score_rows=module.score_rows)
-
-
-@numba.cfunc(FORMULA, cache=True)
-def _no_scores(jobs, capacity, usage, users, rows, count, now, parameters, out):  # type: ignore[no-untyped-def]
-    pass
-
-
-def no_scores() -> ScoreEntry:
-    """Return the placeholder for an order that needs no compiled form."""
-    return ScoreEntry(_no_scores.address)
-
-
-def python_entry(score: Callable[[int, int], None]) -> ScoreEntry:
-    """A way back into Python for an order numba cannot compile: score(count, now) works on buffers it knows."""
-    callback = _CALLED(lambda _j, _c, _u, _n, _r, count, now, _p, _o: score(count, now))
-    return ScoreEntry(ctypes.cast(callback, _POINTER).value or 0, callback)
-
-
-# ---- what compiled_late.py needs ------------------------------------------------------------------------------------
+    return module.entry.address, module.score_rows
 
 
 def understand(kernel: type, primitive: type, entry: type) -> None:
-    """Have kernels call these classes of compiled_late.py as what they stand for."""
-    typeof_impl.register(kernel)(lambda one, context: typeof_impl(one.compiled(), context))
+    """Have kernels call these classes of compiled.py as what they stand for."""
+    typeof_impl.register(kernel)(lambda one, context: typeof_impl(one.compiled, context))
     typeof_impl.register(primitive)(lambda one, _: cpu_target.typing_context.resolve_value_type(globals()[one.name]))
     typeof_impl.register(entry)(lambda _one, _: types.FunctionType(FORMULA))
 

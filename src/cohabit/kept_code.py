@@ -3,7 +3,8 @@
 The machine code of a module is in a folder named after the content of the module and of all modules of this package
 that it imports. numba itself notices a change in the decorated file only, not in a function that it calls from another
 file; with a folder per content an edit or an upgrade never runs outdated machine code, wherever the sources are, and
-recompiles only what it affects. Orders (compiled_numba.py) have a file each, named after what it contains.
+recompiles only what it affects. A process whose sources were replaced after it had loaded them has folders of its own.
+Orders (compiled_numba.py) have a file each, named after what it contains.
 
 Machine code is executed and its index is unpickled, so it is read only from folders that no other account can change
 (trusted.py). Root's folder is for all accounts: others read what is there and keep the rest in their own. A process
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cohabit import trusted
+from cohabit.compiled import LOADED_S
 
 # numba loads yaml at every start for a settings file that is not used here, and scipy to check its version; both are
 # hidden unless they are already loaded.
@@ -46,11 +48,7 @@ for _name in _HIDDEN:
 PACKAGE = Path(__file__).parent
 UNUSED_S = 30 * 86_400
 SHARED = Path("/var/cache")  # root's folder for all accounts lies there
-
-
 _IMPORT = re.compile(r"^\s*from cohabit(?:\.([\w.]+))? import (\([^)]*\)|[^\n(]*)", re.MULTILINE)
-
-
 _TYPES_ONLY = re.compile(r"^if TYPE_CHECKING:\n(?:    .*\n|\n)+", re.MULTILINE)
 
 
@@ -75,6 +73,8 @@ def digest_of(*files: Path) -> str:
             seen.add(file)
             waiting += _imported_by(file)
     digest = hashlib.blake2b(digest_size=8)
+    if any(file.stat().st_ctime > LOADED_S for file in seen):  # this process may have older functions: for it alone
+        digest.update(f"{os.getpid()} {LOADED_S}".encode())
     for file in sorted(seen):
         digest.update(file.relative_to(PACKAGE).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
@@ -138,7 +138,7 @@ def _private_cache(doubt: trusted.Doubt | None = None) -> str:
 
 
 def _kernels() -> str:
-    """Where machine code of the package is looked for first: root's folder if it can be trusted, else our own."""
+    """The folder in which machine code is looked for first: root's folder if it can be trusted, else our own."""
     if os.geteuid() != 0 and not _named_cache():
         shared = _in(SHARED)
         if (shared / "code").is_dir() and trusted.doubt_in(shared) is None:
@@ -151,7 +151,7 @@ KERNELS = _kernels()
 
 
 def order_file(name: str) -> Path:
-    """Where an order is kept, or is to be written. A process that may not write to its cache any more makes another."""
+    """The file of an order. A process that may not write to its cache any more makes another cache."""
     if not os.access(numba.config.CACHE_DIR, os.W_OK | os.X_OK, effective_ids=True):
         numba.config.CACHE_DIR = _private_cache()
     kept, own = (Path(folder) / "orders" / name for folder in (KERNELS, numba.config.CACHE_DIR))
@@ -181,7 +181,7 @@ def _folder_of(file: Path) -> str:
 
 
 class _Folder(caching._CacheLocator):  # type: ignore[misc]
-    """Where numba keeps one of our functions; functions of other packages are not handled."""
+    """The place where numba keeps one of our functions; functions of other packages are not handled."""
 
     def __init__(self, function: Any, file: str, root: str) -> None:
         self.beside = _folder_of(Path(file)) if root == str(PACKAGE) else os.path.dirname(os.path.relpath(file, root))
@@ -201,7 +201,7 @@ class _Folder(caching._CacheLocator):  # type: ignore[misc]
         _make(Path(self.own_path()))
 
     def own_path(self) -> str:
-        """Where machine code is written to."""
+        """The folder to which machine code is written."""
         return os.path.join(numba.config.CACHE_DIR, "code", self.beside)
 
     def get_cache_path(self) -> str:
@@ -214,25 +214,10 @@ class _Folder(caching._CacheLocator):  # type: ignore[misc]
         return str(self.line)
 
 
-class _OwnFile(caching.IndexDataCacheFile):  # type: ignore[misc]
-    """Machine code of one function in the folder that is written to."""
-
-    def __init__(self, cache: Any) -> None:
-        self.where = cache._impl.locator
-        super().__init__(self.where.own_path(), cache._impl.filename_base, self.where.get_source_stamp())
-
-    @contextlib.contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:
-        self.where.ensure_cache_path()
-        with writing(Path(filepath)) as stream:
-            yield stream
-
-
 def _load_kept_code(cache: Any, signature: Any, target: Any) -> Any:
     """Machine code from disk, without loading first all that numba can compile: a fifth of a second at every start.
 
-    numba loads it by itself before it compiles anything. Code that does not fit or is damaged is
-    compiled again.
+    numba loads it by itself before it compiles anything. Code that does not fit or is damaged is compiled again.
     """
     rtsys.initialize(target)
     for file in _files_of(cache) if cache._enabled else ():
@@ -250,15 +235,17 @@ def _keep_code(cache: Any, signature: Any, data: Any) -> None:
     """Machine code to disk; where that fails (a full disk, rights given up) it stays in memory."""
     with contextlib.suppress(OSError):
         if cache._enabled and cache._impl.check_cachable(data):
+            cache._impl.locator.ensure_cache_path()
             _files_of(cache)[-1].save(cache._index_key(signature, data.codegen), cache._impl.reduce(data))
 
 
 def _files_of(cache: Any) -> list[Any]:
-    """Where a function's machine code may be, in the order to look; it is written to the last."""
-    if not isinstance(cache._impl.locator, _Folder):
+    """The files that may have a function's machine code, in the order to look; it is written to the last."""
+    where = cache._impl.locator
+    if not isinstance(where, _Folder) or where.own_path() == cache._cache_path:
         return [cache._cache_file]
-    own = _OwnFile(cache)
-    return [own] if own._cache_path == cache._cache_path else [cache._cache_file, own]
+    own = caching.IndexDataCacheFile(where.own_path(), cache._impl.filename_base, where.get_source_stamp())
+    return [cache._cache_file, own]
 
 
 def _library_of_kept_code(generator: Any, kept: tuple[str, str, tuple[bytes, bytes]]) -> Any:
@@ -295,7 +282,7 @@ def _counting_of_references(context: Any) -> Any:
 
 
 def _environment(module: str, constants: Any, name: str) -> Any:
-    """What machine code knows of Python; modules of numba that were only compiled from are not loaded for it."""
+    """Modules and constants for machine code; modules of numba that were only compiled from are not loaded."""
     found = environment.lookup_environment(name)
     if found is None:
         unused = module.startswith("numba.") and module not in sys.modules
@@ -310,6 +297,7 @@ environment._rebuild_env = _environment
 caching.CacheImpl._locator_classes = [_Folder, *caching.CacheImpl._locator_classes]
 caching.Cache.load_overload = _load_kept_code
 caching.Cache.save_overload = _keep_code
+caching.IndexDataCacheFile._open_for_write = lambda _, path: writing(Path(path))
 codegen.JITCodeLibrary._unserialize = _library_of_kept_code
 nrtdynmod.compile_nrt_functions = _counting_of_references
 

@@ -24,7 +24,7 @@ OVERFLOW_UID = 65534  # stands for every account that a user namespace does not 
 
 
 class Doubt(NamedTuple):
-    """Why a file is not trusted: the arguments of an InputError."""
+    """The reason why a file is not trusted: the arguments of an InputError."""
 
     what: str
     where: str
@@ -53,11 +53,11 @@ def doubt_of(path: str | os.PathLike[str], *, also: Collection[int] = (), closed
     return None
 
 
-def doubt_in(folder: str | os.PathLike[str], *, also: Collection[int] = ()) -> Doubt | None:
+def doubt_in(folder: str | os.PathLike[str]) -> Doubt | None:
     """The same for a folder and everything below it; links below it are not trusted."""
-    if doubt := doubt_of(folder, also=also):
+    if doubt := doubt_of(folder):
         return doubt
-    owners, waiting = _owners(also), [os.fspath(folder)]
+    owners, waiting = _owners(()), [os.fspath(folder)]
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))

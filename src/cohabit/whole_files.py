@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -27,11 +27,5 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             f"cannot be written: {reason}", where=str(target), fix="choose a folder you may write to"
         ) from error
     finally:
-        _forget(temporary)
-
-
-def _forget(temporary: Path) -> None:
-    try:
-        temporary.unlink(missing_ok=True)
-    except OSError:  # its folder is not a folder, or not ours: then there is nothing to remove
-        return
+        with suppress(OSError):  # its folder is not a folder, or not ours: then there is nothing to remove
+            temporary.unlink(missing_ok=True)

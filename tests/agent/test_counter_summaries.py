@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.agent.cores import split_cores
 from cohabit.agent.sensors.imported import read_counters
 from cohabit.agent.sensors.summary import Summary, combine, merge, of_totals, summarise
+from cohabit.agent.topology import split_cores
 from cohabit.model.errors import InputError
 
 
@@ -105,11 +105,11 @@ def test_a_missing_file_of_counters(tmp_path: Path) -> None:
 
 def topology(folder: Path, rows: list[tuple[int, int, int]]) -> Path:
     """CPU, socket, core."""
-    for cpu, socket, core in rows:
-        place = folder / f"cpu{cpu}" / "topology"
+    for cpu, *core in rows:
+        place = folder / "sys/devices/system/cpu" / f"cpu{cpu}" / "topology"
         place.mkdir(parents=True)
-        (place / "physical_package_id").write_text(f"{socket}\n")
-        (place / "core_id").write_text(f"{core}\n")
+        (place / "physical_package_id").write_text(f"{core[0]}\n")
+        (place / "core_cpus_list").write_text(",".join(str(other) for other, *its in rows if its == core))
     return folder
 
 

@@ -89,13 +89,6 @@ def test_it_has_a_session_of_its_own() -> None:
         assert os.getsid(running.pid) == os.getpgid(running.pid) == running.pid != os.getsid(0)
 
 
-def test_groups_are_joined_before_it_executes(tmp_path: Path) -> None:
-    tasks = tmp_path / "tasks"
-    tasks.touch()
-    with launch(Request(("sleep", "600"), joins=(tasks,))) as running:
-        assert tasks.read_text() == f"{running.pid}\n"
-
-
 def test_a_daemon_left_behind_is_killed(tmp_path: Path) -> None:
     where = tmp_path / "daemon"
     with launch(Request(python(DAEMON, where, 0))) as running:
@@ -106,14 +99,12 @@ def test_a_daemon_left_behind_is_killed(tmp_path: Path) -> None:
     assert not alive(int(where.read_text()))
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_stopping_takes_the_whole_tree(tmp_path: Path, at_once: bool) -> None:
+def test_stopping_takes_the_whole_tree(tmp_path: Path) -> None:
     where = tmp_path / "daemon"
     with launch(Request(python(DAEMON, where, 600))) as running:
         running.release()
         daemon = pid_in(where)
-        ended = running.stop(at_once)
-        assert ended.status == -(signal.SIGKILL if at_once else signal.SIGTERM)
+        assert running.stop().status == -signal.SIGTERM
         assert not alive(running.pid)
         assert not alive(daemon)
 
@@ -121,7 +112,7 @@ def test_stopping_takes_the_whole_tree(tmp_path: Path, at_once: bool) -> None:
 def test_who_ignores_the_request_to_end_is_killed_after_the_grace(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     command = ("sh", "-c", f"trap '' TERM; echo 1 > {ready}; while :; do sleep 0.1; done")
-    with launch(Request(command, grace_s=0.3)) as running:
+    with launch(Request(command)) as running:
         running.release()
         pid_in(ready)
         assert running.stop().status == -signal.SIGKILL
@@ -175,7 +166,6 @@ def test_the_first_of_several_to_end_is_seen() -> None:
         (Request(("true",), cores=(100_000,)), "bind to cores"),
         (Request(("true",), folder=Path("/no/such/folder")), "enter its folder"),
         (Request(("true",), stdout=Path("/no/such/folder/out")), "open its output"),
-        (Request(("true",), joins=(Path("/no/such/group/tasks"),)), "join its group"),
     ],
 )
 def test_what_cannot_be_prepared_is_one_sentence(request_: Request, word: str) -> None:

@@ -23,7 +23,7 @@ from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.resctrl.schemata import parse
 from cohabit.agent.sensors.source import Offer, Watch
-from cohabit.app.measure.profiling import Host, Wish, account, keep, profile
+from cohabit.app.measure.profiling import Host, Settings, account, keep, profile
 from cohabit.model.errors import InputError
 from cohabit.store.profiles import ProfileStore, empty_store
 from cohabit.testing.resctrl import FakeResctrl
@@ -202,8 +202,8 @@ def test_a_real_program_is_profiled_with_curves_and_kept(
     fake: FakeResctrl, store: ProfileStore, tmp_path: Path
 ) -> None:
     said: list[str] = []
-    wish = Wish((sys.executable, "-I", "-S", "-c", "import time; time.sleep(4.2)"), "sleeper")
-    found = profile(wish, tmp_path, said.append, host_of(fake))
+    settings = Settings((sys.executable, "-I", "-S", "-c", "import time; time.sleep(4.2)"), "sleeper")
+    found = profile(settings, tmp_path, said.append, host_of(fake))
     one = found.scales[0]
     assert one.complete
     assert one.ipc is not None
@@ -218,34 +218,34 @@ def test_a_real_program_is_profiled_with_curves_and_kept(
 
 
 def test_repeated_runs_are_averaged_and_a_changed_program_starts_afresh(store: ProfileStore, tmp_path: Path) -> None:
-    def wish(seconds: float) -> Wish:
+    def settings(seconds: float) -> Settings:
         code = f"import time; time.sleep({seconds})"
-        return Wish((sys.executable, "-I", "-S", "-c", code), "p", repeats=2, curve="none")
+        return Settings((sys.executable, "-I", "-S", "-c", code), "p", repeats=2, curve="none")
 
-    first = profile(wish(0.5), tmp_path, lambda text: None)
+    first = profile(settings(0.5), tmp_path, lambda text: None)
     assert first.scales[0].samples == 2
     keep(store, first)
     known, why = keep(store, first)
     assert (known.scales[0].samples, why) == (4, "")
-    other = profile(wish(2.5), tmp_path, lambda text: None)
+    other = profile(settings(2.5), tmp_path, lambda text: None)
     known, why = keep(store, other)
     assert "its time went from" in why
     assert known.scales[0].time_s == other.scales[0].time_s
 
 
 @pytest.mark.parametrize(
-    ("wish", "words"),
+    ("settings", "words"),
     [
-        (Wish(("no-such-program",), "x"), "there is no program"),
-        (Wish(("true",), "x", processes=4096), "4096 processes"),
-        (Wish(("true",), "x", curve="resctrl"), "cannot be stepped"),
-        (Wish(("false",), "x", curve="none"), "fails alone"),
-        (Wish(("sleep", "60"), "x", curve="none", limit_s=0.3), "fails alone"),
+        (Settings(("no-such-program",), "x"), "there is no program"),
+        (Settings(("true",), "x", processes=4096), "4096 processes"),
+        (Settings(("true",), "x", curve="resctrl"), "cannot be stepped"),
+        (Settings(("false",), "x", curve="none"), "fails alone"),
+        (Settings(("sleep", "60"), "x", curve="none", limit_s=0.3), "fails alone"),
     ],
 )
-def test_what_cannot_be_profiled_is_one_sentence(wish: Wish, words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_profiled_is_one_sentence(settings: Settings, words: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=words):
-        profile(wish, tmp_path, lambda text: None, Host(FakeResctrl(pid_exists), lambda: None))
+        profile(settings, tmp_path, lambda text: None, Host(FakeResctrl(pid_exists), lambda: None))
 
 
 # ---- valgrind --------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_fewer_ways_are_a_smaller_cache_with_the_same_sets() -> None:
 
 
 def test_the_estimate_charges_every_extra_miss() -> None:
-    counted = [Counted(2, 1e9, 1e8, 6e7), Counted(8, 1e9, 1e8, 1e7)]
+    counted = [Counted(2, 1e8, 6e7), Counted(8, 1e8, 1e7)]
     found = estimated(counted, busy_s=1.0, processes=1)
     assert found.ipc is not None
     assert found.bandwidth_gbs is not None

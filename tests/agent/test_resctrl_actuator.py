@@ -11,10 +11,9 @@ import pytest
 
 from cohabit.agent.local_nodes import LocalNode
 from cohabit.agent.resctrl.actuator import Actuator
-from cohabit.agent.resctrl.executing import Patience
-from cohabit.agent.resctrl.files import Mount, find_mount
+from cohabit.agent.resctrl.bandwidth import rates_gbs
+from cohabit.agent.resctrl.files import Mount, Patience, find_mount, read_traffic
 from cohabit.agent.resctrl.groups import job_name, job_of
-from cohabit.agent.resctrl.monitoring import rates_gbs, read_traffic
 from cohabit.agent.resctrl.offer import describe, read_offer
 from cohabit.agent.resctrl.schemata import Run, longest_run, parse, run_of
 from cohabit.agent.resctrl.wanted import Placed
@@ -44,15 +43,19 @@ class Bench:
         self.nodes = nodes or (node(machine.domains, machine.ways),)
         self.hand = self.another()
 
-    def another(self, hold: str = "full") -> Actuator:
+    def another(self) -> Actuator:
         """As after a restart of the agent."""
         mbps = ("mba_MBps",) if self.fake.machine.mba_mbps else ()
         return Actuator(
             self.nodes, self.said.append, self.files,
             mount=lambda: Mount(ROOT, mbps) if self.fake.mounted else None,
             reach=lambda _, cores: 10.0 * cores, processor=self.fake.machine.processor,
-            hold=hold, patience=Patience(3, 0.0, lambda _: None),
+            patience=Patience(3, 0.0, lambda _: None),
         )  # fmt: skip
+
+    def hold(self, *jobs: str) -> None:
+        """As after a look at memory that is full, in every domain."""
+        self.hand._held = {(job, domain) for job in jobs for domain in self.fake.machine.domains}
 
     def place(self, *jobs: str, nodes: tuple[int, ...] = (0,)) -> None:
         for job in jobs:
@@ -146,7 +149,7 @@ def test_virtual_nodes_of_one_domain_keep_to_their_own_ways() -> None:
 )  # fmt: skip
 def test_a_booked_bandwidth_is_kept(machine: Machine, line: str) -> None:
     bench = Bench(machine)
-    bench.hand = bench.another("always")
+    bench.hold("a")
     bench.hand.place(Placed("a", (0,), 4, bandwidth_gbs=8.0))
     bench.hand.apply()
     bench.start("a")
@@ -183,8 +186,6 @@ def test_the_valve_holds_a_job_to_its_booking_while_the_memory_is_full() -> None
     assert second(4.5, 0.0, 0.0) == (False, {"a": 20, "b": 100})  # not measured is not idle
     assert second(4.6, 0.0, 0.0) == (False, {"a": 20, "b": 100})  # no earlier value to compare with
     assert second(5.6, 4.0, 8.0) == (True, {"a": 100, "b": 100})
-    bench.hand = bench.another("never")
-    assert bench.hand.relieve(6.0) is False
 
 
 def test_a_counter_that_is_absent_or_starts_anew_says_nothing() -> None:
@@ -231,7 +232,7 @@ def test_equal_shares_share_the_last_class_unless_they_would_share_a_limit(
     machine: Machine, refused: list[str]
 ) -> None:
     bench = Bench(replace(machine, closids=2, bandwidth_closids=2))
-    bench.hand = bench.another("always")
+    bench.hold("a", "b")
     for job in "ab":
         bench.hand.place(Placed(job, (0,), 4, bandwidth_gbs=8.0))
     bench.hand.divide(whole_node(("a", 0, 4), ("b", 0, 4)))
@@ -438,8 +439,6 @@ def test_what_makes_no_sense_is_refused_at_once() -> None:
     bench = Bench()
     with pytest.raises(InputError, match="this machine has nodes 0 to 0"):
         bench.place("a", nodes=(1,))
-    with pytest.raises(InputError, match="hold = 'sometimes'"):
-        bench.another("sometimes")
 
 
 def test_where_it_is_mounted(tmp_path: Path) -> None:

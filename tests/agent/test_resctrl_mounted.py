@@ -43,6 +43,12 @@ class Machinery:
         return Actuator(nodes, self.said.append, mount=lambda: self.mount, processor="x86_64")
 
 
+def enter(pid: int, hand: Actuator) -> None:
+    """Put a process that is held before it executes into its groups."""
+    for file in hand.joins("real"):
+        HostFiles().write(file, f"{pid}\n")
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "resctrl"
@@ -80,7 +86,8 @@ def test_a_real_job_is_in_its_group_before_it_executes_and_can_be_moved(machine:
         hand.place(Placed("real", (0,), 1))
         hand.divide(SetShares(((0, 1),), (("real", 0, 4),)))
         hand.apply()
-        with launch(Request(SLEEPER, joins=hand.joins("real"))) as running:
+        with launch(Request(SLEEPER)) as running:
+            enter(running.pid, hand)
             name = machinery.fake.class_of(running.pid)  # held: it has not executed yet
             assert machinery.fake.classes[name].schemata["L3"][0] == 0xF
             running.release()
@@ -103,7 +110,8 @@ def test_unmounting_under_a_running_job(place: Path) -> None:
         hand.place(Placed("real", (0,), 1))
         hand.divide(SetShares(((0, 1),), (("real", 0, 4),)))
         hand.apply()
-        with launch(Request(SLEEPER, joins=hand.joins("real"))) as running:
+        with launch(Request(SLEEPER)) as running:
+            enter(running.pid, hand)
             running.release()
             unmount()
             hand.divide(SetShares(((0, 1),), (("real", 0, 5),)))

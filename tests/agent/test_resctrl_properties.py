@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.agent.resctrl.executing import Patience, carry_out
-from cohabit.agent.resctrl.files import Mount
+from cohabit.agent.resctrl.executing import carry_out
+from cohabit.agent.resctrl.files import Mount, Patience
 from cohabit.agent.resctrl.groups import read_current
 from cohabit.agent.resctrl.offer import UNITS, ResctrlOffer, read_offer
 from cohabit.agent.resctrl.planning import ROOT as HOME
@@ -146,8 +146,8 @@ def test_no_more_writes_than_differences(machine: Machine, data: st.DataObject) 
     made = world.step(wanted)
     makes = [one.place for one in made.writes if isinstance(one, Make)]
     removes = [one.place for one in made.writes if isinstance(one, Remove)]
-    moves = [one.job for one in made.writes if isinstance(one, Move)]
-    enters = [one.job for one in made.writes if isinstance(one, Enter)]
+    moves = [one.jobs[0] for one in made.writes if isinstance(one, Move)]
+    enters = [one.jobs[0] for one in made.writes if isinstance(one, Enter)]
     for found in (makes, removes, moves, enters):
         assert len(found) == len(set(found))
     assert not set(makes) & set(removes)

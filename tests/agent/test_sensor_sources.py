@@ -12,13 +12,13 @@ import pytest
 
 from cohabit.agent.launch.process import Request, launch
 from cohabit.agent.observing import observe, observe_inside
-from cohabit.agent.sensors import offered
-from cohabit.agent.sensors.catalogue import NAMES, all_sources, usable
+from cohabit.agent.resctrl.files import HostFiles
+from cohabit.agent.sensors.catalogue import NAMES, all_sources, offered, usable
 from cohabit.agent.sensors.cgroup import Cgroup
 from cohabit.agent.sensors.perf import GROUPS, SANDY_BRIDGE_GROUPS, Perf
 from cohabit.agent.sensors.pressure import Pressure
 from cohabit.agent.sensors.procfs import Procfs
-from cohabit.agent.sensors.resctrl import HostFiles, Resctrl
+from cohabit.agent.sensors.resctrl import Resctrl
 from cohabit.agent.sensors.source import Source
 from cohabit.agent.sensors.valgrind import Valgrind, cache_geometry, parse_totals
 from cohabit.model.counters import COUNTERS, PAPER

@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cohabit.app.scenario.reading import CouplingConfig, Scenario, read_scenario, scenario_from
+from cohabit.app.scenario.reading import read_scenario, scenario_from
+from cohabit.app.scenario.tables import CouplingConfig, Scenario
 from cohabit.app.simulate import simulation
 from cohabit.app.simulate.coupling import prepare_domains, run_domains, scheme_of, terms_of
 from cohabit.app.simulate.coupling_results import document, merged, metrics_of, write_run
@@ -139,14 +140,14 @@ def test_merged_tables_number_nodes_on(tmp_path: Path) -> None:
 
 def test_scheme_and_bundles(tmp_path: Path) -> None:
     scenario = read(tables(tmp_path))
-    assert [scheme_of(one).scheme for one in scenario.domain] == ["yield", "hold"]
+    assert [scheme_of(one, one.policy).scheme for one in scenario.domain] == ["yield", "hold"]
     both = [with_policy(one, name="cosched-agree") for one in scenario.domain]
-    assert [scheme_of(one).scheme for one in both] == ["agree", "agree"]
+    assert [scheme_of(one, one.policy).scheme for one in both] == ["agree", "agree"]
     kept = [with_policy(one, order="sjf") for one in scenario.domain]
-    assert [scheme_of(one).scheme for one in kept] == ["yield", "hold"]
+    assert [scheme_of(one, one.policy).scheme for one in kept] == ["yield", "hold"]
     told = msgspec.structs.replace(scenario.domain[0], release_s=60.0, min_hold_s=5.0, max_held=0.5, max_yields=3,
                                    raise_per_yield=0.1, bounded_hold_s=9.0, enabled=False)  # fmt: skip
-    scheme = scheme_of(told)
+    scheme = scheme_of(told, told.policy)
     assert (scheme.release_us, scheme.least_hold_us, scheme.bounded_hold_us) == (60 * SECOND, 5 * SECOND, 9 * SECOND)
     assert (scheme.most_held, scheme.most_yields, scheme.raise_per_yield, scheme.enabled) == (0.5, 3, 0.1, False)
 
@@ -239,7 +240,7 @@ def changed(place: int, **keys: Any) -> dict[str, Any]:
         ({"domain": DOMAINS, "coupling": {"pairing": "proportion"}}, "needs coupling.proportion"),
         ({"domain": DOMAINS, "coupling": {"pairing": "proportion", "proportion": 1.5}}, "is impossible"),
         ({"domain": DOMAINS, "coupling": {"proportion": 0.5}}, "no effect with pairing 'column'"),
-        ({"domain": DOMAINS, "coupling": {"pairing": "vicinity", "vicinity_s": 0}}, "pairs nobody"),
+        ({"domain": DOMAINS, "coupling": {"pairing": "vicinity", "vicinity_s": 0}}, "pairs no jobs"),
         ({"domain": DOMAINS, "coupling": {"loss": 1.5}}, "coupling.loss = 1.5 is no share"),
         ({"domain": DOMAINS, "coupling": {"when_dead": "panic"}}, "use start_alone, wait, fail"),
         ({"domain": DOMAINS, "coupling": {"latency": 1}}, "did you mean 'latency_s'?"),

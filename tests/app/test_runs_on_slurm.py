@@ -12,8 +12,9 @@ import pytest
 from cohabit.app.learn.variability_data import read_runs
 from cohabit.app.measure.runs import Table, account, campaign, collect
 from cohabit.app.measure.runs_plan import read_runs_plan
-from cohabit.app.measure.runs_window import SampledHere, span_of
-from tests.app.slurm_cluster import missing, slurm_cluster
+from cohabit.app.measure.runs_window import SampledHere
+from cohabit.model.units import microseconds
+from cohabit.testing.slurm_cluster import missing, running_slurm
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,11 +37,11 @@ command = ["sh", "-c", {script!r}]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with slurm_cluster(tmp_path_factory.mktemp("slurm")) as conf:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as slurm:
         kept = os.environ.get("SLURM_CONF")
-        os.environ["SLURM_CONF"] = str(conf)
+        os.environ["SLURM_CONF"] = str(slurm.conf)
         try:
-            yield conf
+            yield slurm.conf
         finally:
             os.environ.pop("SLURM_CONF")
             if kept is not None:
@@ -56,8 +57,8 @@ def collected(folder: Path, text: str) -> tuple[Path, dict[str, object], list[st
     (folder / "plan.toml").write_text(text)
     plan, out, said = read_runs_plan(folder / "plan.toml"), folder / "runs.csv", list[str]()
     with (
-        SampledHere(span_of(plan.window_s), said.append) as reader,
-        campaign(plan, Table.at(out), reader, said.append) as job,
+        SampledHere(microseconds(plan.window_s), said.append) as sampled,
+        campaign(plan, Table.at(out), sampled.before, said.append) as job,
     ):
         collect(job)
         return out, account(job), said

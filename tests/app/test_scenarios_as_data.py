@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from cohabit.app.scenario.policies import build, title
-from cohabit.app.scenario.reading import PolicyConfig, Scenario, cluster_of, read_scenario, scenario_from
+from cohabit.app.scenario.reading import cluster_of, read_scenario, scenario_from
+from cohabit.app.scenario.tables import PolicyConfig, Scenario
 from cohabit.app.scenario.workloads import load_workload
 from cohabit.app.simulate import simulation
 from cohabit.app.simulate.comparison import policy_from

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.scenario.typed_toml import refuse_unknown
 from cohabit.app.serve.site_file import read_site
+from cohabit.app.steer.mates import MatesTable
 from cohabit.live.peers.keys import write_new_key
 from cohabit.model.errors import InputError
 
@@ -66,7 +68,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("nodes = 4", "nods = 4", "unknown field"),
+        ("nodes = 4", "nods = 4", "unknown key 'nods'; did you mean 'nodes'"),
         ("nodes = 4", "nodes = ", "not valid TOML"),
         ('url = "http://127.0.0.1:7002"', "", "missing required field `url`"),
         ('key = "pair.key"', "", "has no key"),
@@ -90,5 +92,11 @@ def test_what_is_wrong_is_said(tmp_path: Path, old: str, new: str, said: str) ->
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="no such file"):
         read_site(tmp_path / "nowhere.toml")
+
+
+def test_a_key_that_is_a_word_of_python_is_known_by_its_name_in_the_file() -> None:
+    refuse_unknown({"with": ["beta"]}, MatesTable, "site.toml")
+    with pytest.raises(InputError, match="unknown key 'beside'"):
+        refuse_unknown({"beside": ["beta"]}, MatesTable, "site.toml")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.api.serving import PATIENCE_S, Answer, ask
 from tests.attack.accounts import Account, act_as, become
 from tests.attack.controllers import RootController, controller
+from tests.live.api.serving import PATIENCE_S, Answer, ask
 
 
 @contextlib.contextmanager

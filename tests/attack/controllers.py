@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.api.serving import Answer, UnixConnection, ask
 from tests.attack.accounts import Account, act_as
+from tests.live.api.serving import Answer, UnixConnection, ask
 
 PATIENCE_S = 180.0
 

@@ -19,11 +19,11 @@ from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEAD
 from cohabit.live.peers.threshold import Decider
 from cohabit.live.peers.threshold_door import Hello, Sources, Threshold, Wanted
 from cohabit.model.peer import Announce, encode
-from tests.api.serving import PATIENCE_S, UnixConnection, ask
 from tests.attack.accounts import Account, act_as
 from tests.attack.asking import door_of, fresh_controller, over_tcp, token_of
 from tests.attack.controllers import RootController
-from tests.page.stages import coupled
+from tests.live.api.serving import PATIENCE_S, UnixConnection, ask
+from tests.live.page.stages import coupled
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +138,23 @@ def test_a_wrong_signature_of_a_peer_is_noted(ann: Account) -> None:
         entries = alpha.ask("GET", "/v1/audit?limit=20").body["entries"]
         lines = [one for one in entries if one["action"] == "peer message"]
         assert (lines[0]["from"], lines[0]["status"], lines[0]["about"]) == (f"uid {ann.uid}", 401, "POST /peer")
+
+
+def test_what_is_no_message_of_a_peers_is_noted(ann: Account) -> None:
+    """Also what is nested so deep that no reader gets to its end: it must not be an error of ours."""
+    with coupled() as (alpha, _):
+        port = alpha.service.port
+
+        def knock(content: bytes) -> int:
+            with httpx.Client(trust_env=False) as client:
+                given = {"content-type": CONTENT_TYPE}
+                return client.post(f"http://127.0.0.1:{port}/peer", content=content, headers=given).status_code
+
+        for content in (b"\x91" * 60_000, b"\x81\xa1a" * 20_000, b"\xc1", b""):
+            assert act_as(ann, lambda content=content: knock(content)) == 400
+        entries = alpha.ask("GET", "/v1/audit?limit=20").body["entries"]
+        found = [(one["from"], one["status"]) for one in entries if one["action"] == "peer message"]
+        assert found == [(f"uid {ann.uid}", 400)] * 4
 
 
 def test_a_wrong_token_at_the_threshold_is_noted(folder: Path, ann: Account) -> None:

@@ -19,10 +19,10 @@ from cohabit.live.peers.server import Doorkeeper, PeerServer
 from cohabit.live.peers.threshold import Decider, Round
 from cohabit.live.peers.threshold_door import Hello, Sources, Threshold, Wanted
 from cohabit.model.peer import Announce, encode
-from tests.api.serving import UnixConnection, ask
 from tests.attack.accounts import Account, act_as
 from tests.attack.asking import door_of, fresh_controller, holding, over_tcp, token_of
 from tests.attack.controllers import RootController
+from tests.live.api.serving import UnixConnection, ask
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from cohabit.testing.gridengine_cluster import MASTER, PROGRAMS, GridEngineCluster, missing, running_gridengine
-from tests.api.serving import Answer, UnixConnection, ask
 from tests.attack.accounts import Account, act_as
-from tests.gridengine.conftest import end_watchdogs, verifier
-from tests.gridengine.steering import jobs_of, until, write_site
-from tests.slurm.steering import log_of
+from tests.backend.gridengine.conftest import end_watchdogs, verifier
+from tests.backend.gridengine.steering import jobs_of, until, write_site
+from tests.backend.slurm.steering import log_of
+from tests.live.api.serving import Answer, UnixConnection, ask
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("gridengine-attack-submission")]
 LIBRARY = r"""
@@ -81,7 +81,7 @@ def stage() -> Iterator[Stage]:
             site = write_site(ge, folder, "cs", more=f'[api]\nsocket = "{folder}/door"\n')
             site.write_text(site.read_text().replace(str(ge.bin), str(folder / "bin")))
             log = folder / "attach.log"
-            words = (sys.executable, "-m", "tests.gridengine.attach", "gridengine", "attach", str(site))
+            words = (sys.executable, "-m", "tests.backend.gridengine.attach", "gridengine", "attach", str(site))
             ge.start_on(MASTER, "controller", *words, log=log, folder=Path(__file__).parents[2])
             until(lambda: "cohabit: steering" in log.read_text(), log.read_text)
             yield Stage(ge, folder)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.agent.node import doorstep
+from cohabit.agent.node import job_notices
 from cohabit.agent.node.processes import Processes
 from cohabit.model.errors import InputError
 from tests.attack.accounts import Account, become
@@ -25,7 +25,7 @@ SLEEP = shutil.which("sleep") or "/bin/sleep"
 
 @contextlib.contextmanager
 def running(program: Path, before: Callable[[], object] = lambda: None) -> Iterator[int]:
-    """`program`, with the title of a shepherd, left to init as Slurm leaves its own; its process id."""
+    """`program`, with the title of a step daemon, left to init as Slurm leaves its own; its process id."""
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -61,11 +61,11 @@ def named(folder: Path, name: str = "slurmstepd", mode: int = 0o755) -> Path:
 
 
 def found() -> list[int]:
-    """What is taken for shepherds of the job on node n0."""
-    return Processes().shepherds(JOB, "n0")
+    """What is taken for step daemons of the job on node n0."""
+    return Processes().step_daemons(JOB, "n0")
 
 
-def test_slurms_own_shepherd_counts_with_what_is_below_it(folder: Path) -> None:
+def test_slurms_own_step_daemon_counts_with_what_is_below_it(folder: Path) -> None:
     """Root's, of a file of root's, left to init."""
     with running(named(folder / "bin")) as pid:
         assert found() == [pid]
@@ -73,7 +73,7 @@ def test_slurms_own_shepherd_counts_with_what_is_below_it(folder: Path) -> None:
         assert found() == [pid]
 
 
-def test_a_process_of_an_account_is_nobodys_shepherd(folder: Path, ann: Account) -> None:
+def test_a_process_of_an_account_is_nobodys_step_daemon(folder: Path, ann: Account) -> None:
     with running(named(folder / "bin"), lambda: become(ann)) as pid:
         assert Path(f"/proc/{pid}/comm").read_text() == "slurmstepd\n"
         assert found() == []
@@ -98,7 +98,7 @@ def test_another_program_of_roots_does_not_count(folder: Path, ann: Account) -> 
         assert found() == []
 
 
-def test_a_shepherd_that_an_account_has_started_does_not_count(folder: Path, ann: Account) -> None:
+def test_a_step_daemon_that_an_account_has_started_does_not_count(folder: Path, ann: Account) -> None:
     """The chain of parents: a process of ann's is above it."""
     program = named(folder / "bin")
     reads, writes = os.pipe()
@@ -124,20 +124,20 @@ def test_a_shepherd_that_an_account_has_started_does_not_count(folder: Path, ann
 
 
 def test_a_daemon_of_an_accounts_does_not_count_as_a_node(folder: Path, ann: Account) -> None:
-    """Where there is one node, a fresh shepherd is that node's; with more of them nobody would know."""
+    """Where there is one node, a fresh step daemon is that node's; with more of them nobody would know."""
     before = Processes()._slurmds
     with running(named(folder / "bin", "slurmd"), lambda: become(ann)):
         assert Processes()._slurmds == before
 
 
 def test_a_folder_of_notices_that_others_can_write_is_refused(folder: Path, ann: Account) -> None:
-    place = doorstep.prepare(folder / "node", "n0")
+    place = job_notices.prepare(folder / "node", "n0")
     os.chown(place, ann.uid, ann.gid)
     with pytest.raises(InputError, match="belongs to somebody else"):
-        doorstep.prepare(folder / "node", "n0")
+        job_notices.prepare(folder / "node", "n0")
     shutil.rmtree(place)
     (folder / "ann").mkdir()
     os.chown(folder / "ann", ann.uid, ann.gid)
     place.symlink_to(folder / "ann")
     with pytest.raises(InputError, match="belongs to somebody else"):
-        doorstep.prepare(folder / "node", "n0")
+        job_notices.prepare(folder / "node", "n0")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.page_visitor import visitor
-from tests.api.serving import UnixConnection, ask
 from tests.attack.accounts import Account, act_as
 from tests.attack.asking import fresh_controller, link_of
 from tests.attack.controllers import RootController
+from tests.live.api.page_visitor import visitor
+from tests.live.api.serving import UnixConnection, ask
 
 ROUTES: list[tuple[str, str, Any]] = [
     ("GET", "", None), ("GET", "/why", None), ("GET", "/output", None),

@@ -60,6 +60,18 @@ def test_no_file_of_the_place_can_be_read_but_those_that_others_need(
     assert not any(found.values())
 
 
+def test_no_file_of_a_run_can_be_read_by_its_name(up: RootController, ann: Account, bob: Account) -> None:
+    """The folder of runs cannot be listed, but names of jobs are easily guessed."""
+    job = up.submit(bob, "sleep 60", limit_s=120)
+    folder = up.place / "runs" / f"{job}.1"
+    up.until(lambda: (folder / "started").exists())
+    names = [one.name for one in folder.iterdir() if one.is_file()]
+    assert {"spec", "claim", "started"} <= set(names)
+    for account in (ann, bob):
+        assert act_as(account, lambda: [name for name in names if os.access(folder / name, os.R_OK)]) == []
+    up.ask(bob, "POST", f"/v1/jobs/{job}/cancel")
+
+
 def test_the_lock_cannot_be_taken_by_others(up: RootController, ann: Account) -> None:
     def take() -> list[str]:
         taken = []

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.serving import Answer, UnixConnection, ask
 from tests.attack.accounts import Account, act_as
 from tests.attack.controllers import RootController, controller
+from tests.live.api.serving import Answer, UnixConnection, ask
 
 TRUE = ["/bin/true"]
 POISON_S, DEADLY_S = 13.0, 14.0  # limits of jobs on which the order below raises, or dies

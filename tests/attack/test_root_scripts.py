@@ -16,7 +16,7 @@ import pytest
 from cohabit.live.peers.keys import write_new_key
 from cohabit.testing.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 from tests.attack.accounts import Account
-from tests.slurm.steering import until
+from tests.backend.slurm.steering import until
 
 PACKAGED = Path(__file__).parents[2] / "packaging"
 INSTALL = PACKAGED / "install.sh"

@@ -97,6 +97,27 @@ def test_links_in_the_folder_of_a_run_win_no_file(up: RootController, ann: Accou
     assert (treasure.stat().st_uid, treasure.read_text()) == (0, "root's")
 
 
+def test_folders_inside_folders_without_end_stop_no_start(folder: Path, ann: Account) -> None:
+    """A job leaves a tree that no recursion and no path reaches the end of; with it the next start must live."""
+    deep = "\n".join((
+        "import os, time", "os.chdir(os.environ['COHABIT_RUN'] + '/job')", "for _ in range(1500):",
+        "    os.mkdir('a')", "    os.chdir('a')", "print('done', flush=True)", "time.sleep(300)",
+    ))  # fmt: skip
+    with controller(folder) as up:
+        runs = up.place / "runs"
+        job = up.submit(ann, f'exec /usr/bin/python3 -c "{deep}"', limit_s=600, requeue=False)
+        up.until(lambda: "done" in str(up.ask(ann, "GET", f"/v1/jobs/{job}/output").body))
+        up.ask(ann, "POST", f"/v1/jobs/{job}/cancel")
+        up.until(lambda: not os.listdir(runs))
+        job = up.submit(ann, f'exec /usr/bin/python3 -c "{deep}"', limit_s=600, requeue=False)
+        up.until(lambda: "done" in str(up.ask(ann, "GET", f"/v1/jobs/{job}/output").body))
+        kill_everything(up)
+        (runs / f"{job}.1").rename(runs / f".{job}.1.gone")  # the power went while it was being removed
+        up.start()
+        up.until(lambda: not os.listdir(runs))
+        assert (up.place / "launcher" / "log").read_text() == ""
+
+
 # ---- limits -------------------------------------------------------------------------------------------------------
 
 
@@ -117,6 +138,9 @@ def test_output_in_the_place_has_a_bound(up: RootController, ann: Account) -> No
     over = up.over(job)
     assert (over["state"], time.monotonic() - began < 30) == ("failed", True)
     assert "its output grew beyond 1 MiB (max_output_mb)" in over["why"]
+    gone = up.submit(ann, "sleep 2; rm $(readlink /proc/$$/fd/1); yes | head -c 20000000; sleep 50")
+    began = time.monotonic()
+    assert (up.over(gone)["state"], time.monotonic() - began < 30) == ("failed", True)
     file = up.submit(ann, f"yes | head -c 3000000 > {ann.home}/big")
     assert up.over(file)["state"] == "done", "files that its owner named are the owner's affair"
 

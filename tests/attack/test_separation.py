@@ -19,7 +19,7 @@ from cohabit.app.serve.closed_folders import open_ways
 from cohabit.launcher import wire
 from cohabit.launcher.process import begin
 from tests.attack.accounts import Account, act_as, become, shell
-from tests.attack.controllers import PATIENCE_S, RootController, shared_controller
+from tests.attack.controllers import PATIENCE_S, RootController, controller, shared_controller
 
 SERVICE = 61999  # a uid that no account has
 
@@ -164,6 +164,10 @@ def test_root_and_system_accounts_are_not_run_whatever_the_controller_says(captu
         assert "refused" in said or "the account of the service itself" in said
         said = captured.ask("open_output", **RUN, uid=uid, **NOBODY_ELSE, path="/etc/shadow")
         assert "refused" in said or "the account of the service itself" in said
+    said = captured.ask("start", **RUN, uid=-1, **NOBODY_ELSE, **START)
+    assert said == "it names no user, and no program runs as the account of the service"
+    said = captured.ask("probe", **RUN, uid=-1, **NOBODY_ELSE, framework="mpi", environment={}, memory_bytes=0)
+    assert said == "it names no user, and no program runs as the account of the service"
     for groups in ({"gid": 0, "groups": []}, {"gid": -1, "groups": [0]}, {"gid": ann.gid, "groups": [ann.gid, 42]}):
         assert "is not in group" in captured.ask("start", **RUN, uid=ann.uid, **groups, **START)
 
@@ -221,6 +225,21 @@ def test_outputs_are_removed_of_jobs_that_are_over_and_nothing_else(
         assert "cannot be used" in said or "unknown field" in said
     assert (others / "x.out").exists()
     shutil.rmtree(folder / "place" / "runs" / "runs.1")
+
+
+def test_a_user_whose_jobs_are_not_run_any_more_keeps_no_retention_from_its_work(
+    folder: Path, ann: Account, bob: Account
+) -> None:
+    site = "[keep]\noutputs_days = 0\n[launcher]\n"
+    with controller(folder, site=site) as up:
+        jobs = {account: up.submit(account, "echo something") for account in (ann, bob)}
+        outputs = {account: up.place / "output" / str(account.uid) / f"{job}.out" for account, job in jobs.items()}
+        assert [up.over(job)["state"] for job in jobs.values()] == ["done", "done"]
+        up.stop()
+        (up.place / "site.toml").write_text(f'place = "."\n{site}min_uid = 60000\nuids = [{bob.uid}]\n')
+        up.start()
+        assert up.ask(None, "POST", "/v1/prune").body["outputs"]["count"] == 1
+        assert {account: path.exists() for account, path in outputs.items()} == {ann: True, bob: False}
 
 
 HOSTILE = [

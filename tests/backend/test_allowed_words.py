@@ -13,8 +13,9 @@ from cohabit.backend.gridengine import submitting as to_gridengine
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.protocol import Launch
 from cohabit.backend.slurm import commands as of_slurm
-from cohabit.backend.slurm.submitting import Extra, sbatch_words
+from cohabit.backend.slurm.submitting import sbatch_words
 from cohabit.backend.steered.marks import BACK, SHARED, WHOLE, Before, back_mark, held_mark, run_mark
+from cohabit.backend.steered.submitting import Extra
 from cohabit.launcher import gridengine_words, slurm_words
 from cohabit.model.job import Job
 
@@ -23,7 +24,8 @@ MARKS = (BACK, back_mark("flood"), held_mark(), held_mark("flood", True), run_ma
          run_mark(1, BEFORE._replace(made=WHOLE)), run_mark(1, BEFORE._replace(made=SHARED)))  # fmt: skip
 SLURM: dict[str, list[tuple[Any, ...]]] = {
     "list_jobs_json": [(), ("v0.0.44",)], "list_numbers": [()], "show_script": [("7",)], "list_jobs_text": [()],
-    "show_job": [("7",), ("7_3",)], "list_nodes": [()], "list_partitions": [()], "show_config": [()],
+    "show_job": [("7",), ("7_3",)], "list_nodes": [()], "list_partitions": [()], "list_reservations": [()],
+    "show_config": [()],
     "accounting": [(["7"],), (["7", "8_1"],)],
     "place": [("7", ["n0", "n1"], 4, mark, made) for mark in MARKS for made in ("", WHOLE, SHARED)],
     "unplace": [("7", BEFORE, 8, BACK), ("7", BEFORE._replace(made=WHOLE), 8, BACK)],

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.backend.bounded_process import TooMuch, run_bounded
-from cohabit.backend.command_environment import USUAL, trusted_folders
+from cohabit.backend.bounded_process import USUAL, TooMuch, run_bounded, trusted_folders
 from cohabit.backend.gridengine import calls as gridengine_calls
 from cohabit.backend.gridengine import commands as gridengine_commands
 from cohabit.backend.gridengine.submitting import NUMBER as OF_QSUB
 from cohabit.backend.slurm import commands
-from cohabit.backend.slurm.batch_script import MOST_BYTES, MOST_OF_ONE, batch_script, patience_of
-from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused, environment_of
-from cohabit.backend.slurm.submitting import NUMBER, OF_SLURM, number_in
+from cohabit.backend.slurm.calls import Calls, environment_of
+from cohabit.backend.slurm.submitting import NUMBER, VARIABLES
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.backend.steered.submitting import MOST_BYTES, MOST_OF_ONE, batch_script, number_in, patience_of
 from cohabit.model.errors import InputError
 
 HOSTILE = {
@@ -77,11 +77,11 @@ def test_a_command_ends_within_its_bounds(tmp_path: Path) -> None:
 
 def test_calls_say_what_went_wrong() -> None:
     calls = Calls(timeout_s=0.3)
-    with pytest.raises(SlurmAway, match=r"within 0.3 s"):
+    with pytest.raises(ManagerAway, match=r"within 0.3 s"):
         asyncio.run(calls(("sleep", "30")))
-    with pytest.raises(SlurmAway, match="cannot be run"):
+    with pytest.raises(ManagerAway, match="cannot be run"):
         asyncio.run(calls(("no-such-command",)))
-    with pytest.raises(SlurmRefused, match="cannot be called so"):
+    with pytest.raises(ManagerRefused, match="cannot be called so"):
         asyncio.run(calls(("true", "a\0b")))
 
 
@@ -110,7 +110,7 @@ def test_no_option_hides_behind_the_name_of_a_job(name: str) -> None:
         lambda name: gridengine_commands.unplace(name, "q", {}, {}),
     )  # fmt: skip
     for make in (*one, *other):
-        with pytest.raises(SlurmRefused, match="not the name of a job"):
+        with pytest.raises(ManagerRefused, match="not the name of a job"):
             make(name)
 
 
@@ -118,7 +118,7 @@ def test_a_word_cannot_become_another_call() -> None:
     line = commands.line_of(commands.place("7", ["n0", "n1"], 2, "cohabit:run:1:1-0:1:1@a"))
     assert line.startswith("update JobId=7 ReqNodeList=n0,n1 ")
     for text in ("a\nshutdown", "a b", "a'b", 'a"b', "a\\b"):
-        with pytest.raises(SlurmRefused, match="would not take"):
+        with pytest.raises(ManagerRefused, match="would not take"):
             commands.line_of(commands.place("7", ["n0"], 2, text))
 
 
@@ -133,7 +133,7 @@ def test_the_number_of_a_job(said: str, form: object, number: str) -> None:
 @pytest.mark.parametrize("said", ["--user=bob", "", "1 2", "17;a b", "17\n18", "\u0661\u0667", "17.*"])
 def test_what_is_no_number_is_refused(said: str) -> None:
     for form in (NUMBER, OF_QSUB):
-        with pytest.raises(SlurmRefused, match="not the number of a job"):
+        with pytest.raises(ManagerRefused, match="not the number of a job"):
             number_in(said, form, "sbatch")
 
 
@@ -147,7 +147,7 @@ def test_a_script_gives_its_environment_to_the_command(shell: str, tmp_path: Pat
         "PPID": "1", "EMPTY": "", "BASH_ENV": "/nowhere",
     }  # fmt: skip
     show = [sys.executable, "-c", "import os, sys; sys.stdout.write(repr(dict(os.environ)))"]
-    (tmp_path / "script").write_text(batch_script("#!", asked, OF_SLURM, "export LAST=1\n", show))
+    (tmp_path / "script").write_text(batch_script("#!", asked, VARIABLES.kept, "export LAST=1\n", show))
     done = subprocess.run(
         [shell, *(["--posix"] if shell == "bash" else []), tmp_path / "script"], env={"SLURM_JOB_ID": "77"}, cwd="/",
         capture_output=True, text=True, check=True,
@@ -165,12 +165,12 @@ def test_an_environment_that_no_process_can_have_is_refused() -> None:
         ({f"A{one}": "x" * (MOST_OF_ONE - 10) for one in range(9)}, f"of at most {MOST_BYTES}"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=said):
-            batch_script("#!", environment, OF_SLURM, "", ["true"])
+            batch_script("#!", environment, VARIABLES.kept, "", ["true"])
 
 
 def test_the_largest_environment_reaches_the_command(tmp_path: Path) -> None:
     most = {f"A{one}": "'" * 130_000 for one in range(8)}
-    (tmp_path / "script").write_text(batch_script("#!", most, OF_SLURM, "", ["/bin/true"]))
+    (tmp_path / "script").write_text(batch_script("#!", most, VARIABLES.kept, "", ["/bin/true"]))
     assert subprocess.run(["sh", tmp_path / "script"], env={}, check=False).returncode == 0
 
 
@@ -182,13 +182,13 @@ def test_only_a_number_goes_before_the_script() -> None:
 
 def test_watchdogs_start_without_what_is_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that a PYTHONPATH or the folder would bring is not taken."""
-    from cohabit.backend.slurm.watchdog import start_watchdog
+    from cohabit.backend.steered.watchdog import WatchdogCommand, start_watchdog
 
     (tmp_path / "planted_watchdog.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("LD_PRELOAD", "/nowhere.so")
     monkeypatch.chdir(tmp_path)
-    start_watchdog(tmp_path / "lease", ["planted_watchdog"])
+    start_watchdog(tmp_path / "lease", WatchdogCommand("planted_watchdog"))
     deadline = time.monotonic() + 30
     while not (log := (tmp_path / "watchdog.log").read_text()):
         assert time.monotonic() < deadline

@@ -193,6 +193,12 @@ SCENARIOS: dict[str, str] = {
     '[cluster]\nmaintenance = [{ begin_s = 5, end_s = 1, nodes = "0-1" }]' + JOBS: "maintenance",
     '[cluster]\nmaintenance = [{ begin_s = 1, end_s = 5, nodes = "0-100" }]' + JOBS: "nodes 0 to 9",
     '[cluster]\nmaintenance = [{ begin_s = 1, end_s = 5, nodes = "a-b" }]' + JOBS: "not a range",
+    '[cluster]\nmaintenance = [{ begin_s = 1, end_s = 5, nodes = "3-1" }]' + JOBS: "not a range",
+    '[cluster]\nmaintenance = [{ begin_s = 5, end_s = 1, nodes = "0", announced_s = 0 }]' + JOBS: "before it begins",
+    '[cluster]\nmaintenance = [{ begin_s = 1, end_s = 5, nodes = "0-100", announced_s = 0 }]' + JOBS: "nodes 0 to 9",
+    '[cluster]\nmaintenance = [{ begin_s = 1, end_s = 5, nodes = "0", announced_s = 0, name = "w" }, '
+    '{ begin_s = 7, end_s = 9, nodes = "1", announced_s = 0, name = "w" }]' + JOBS: "rename one",
+    '[cluster]\nmaintenance = [{ begin_s = 1, end_s = 5, nodes = "0", announced = 0 }]' + JOBS: "announced_s",
     "[[cluster.group]]\nnodes = 0" + JOBS: "nodes",
     "[policy]\nbackfill = -1" + JOBS: "backfill",
     '[policy]\norder = "wfp"\norder_options = { exponnt = 2 }' + JOBS: "did you mean 'exponent'",
@@ -207,6 +213,10 @@ SCENARIOS: dict[str, str] = {
     "[cluster]\nways = 4\nmin_ways = 8" + JOBS: "min_ways",
     '[jobs]\ntrace = "abc.swf"\nfile = "jobs.csv"': "exactly one of",
     '[policy]\nbackfill = "conservative"\nbackfill_order = "sjf"' + JOBS: "has no effect",
+    '[policy]\nname = "sns"\nbackfill_order = "sjf"' + JOBS: "where jobs share nodes",
+    '[policy]\nname = "pair-greedy"\nshare_with = "user"' + JOBS: "cannot hold",
+    '[policy]\nname = "cohabit"\nshare_with = "friends"' + JOBS: "friends",
+    '[policy]\nname = "cohabit"\nobjective = "fame"' + JOBS: "fame",
     # jobs
     '[jobs]\ntrace = "absent.swf"': "absent.swf",
     '[jobs]\ngenerator = "lubin"\n[cluster]\nnodes = 8': "did you mean 'lublin'",
@@ -337,7 +347,7 @@ def test_wrong_ways_to_sweep(scenario: Path) -> None:
 @pytest.mark.parametrize(
     ("policies", "words"),
     [
-        ("bogus", "known: ce"),
+        ("bogus", "known: cohabit, ce"),
         ("fcfs+esay", "did you mean 'easy'"),
         ("ce-esy", "did you mean 'ce-easy'"),
         (",", "no policies"),

@@ -1,4 +1,4 @@
-"""The verbs on several domains: simulate, compare, advise; wrong input is one sentence and status 2."""
+"""The verbs on several domains: simulate, compare, why, replay, advise; wrong input is one sentence and status 2."""
 
 from __future__ import annotations
 
@@ -53,12 +53,49 @@ def test_compare_and_sweep(scenario: Path) -> None:
     assert held["metrics"]["mean_wait_s"] > yielded["metrics"]["mean_wait_s"]
 
 
-def test_what_does_not_go_with_several_domains(scenario: Path, tmp_path: Path) -> None:
+def test_what_does_not_go_with_several_domains(scenario: Path) -> None:
     assert "do not go with [[domain]]" in cohabit("simulate", scenario, "--nodes", "5").sentence()
-    assert "several domains" in cohabit("simulate", scenario, "--out", tmp_path / "o", "--journal").sentence()
-    assert "several domains" in cohabit("simulate", scenario, "--engine", "fast").sentence()
+    assert "the fast engine cannot do this: several domains" in cohabit(
+        "simulate", scenario, "--engine", "fast"
+    ).sentence()
+
+
+def test_why(scenario: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert cohabit("simulate", scenario, "--out", run).code == 0
+    story = cohabit("why", "b2", "--run", run, "--json").document
+    assert story["job_id"] == "small:b2"
+    assert story["mates"][0]["job_id"] == "big:a1"
+    shown = cohabit("why", "small:b2", "--run", run).out.splitlines()
+    assert shown[0].startswith("job small:b2 (6 nodes, 60 s requested) waited 100 s under ")
+    assert shown[0].endswith("its mate big:a1 started at the same instant; there were first nodes for it 100 s before "
+                             "its start; it held nodes for 100 s")  # fmt: skip
+    assert shown[1].endswith("it keeps 6 nodes and waits for its mates for 0 s: big:a1 is not submitted yet")
+    assert shown[2].endswith("it keeps 6 nodes and waits for its mates for 1 s: big:a1 is in its queue")
+    assert "no domain 'tiny' in this run; it has big, small" in cohabit("why", "tiny:b2", "--run", run).sentence()
+    assert "no job 'x' in this run" in cohabit("why", "x", "--run", run).sentence()
+
+
+@pytest.mark.parametrize("report", [True, False])
+def test_a_journal_is_written_and_replayed(scenario: Path, tmp_path: Path, report: bool) -> None:
+    run = tmp_path / "run"
+    answer = cohabit("simulate", scenario, "--out", run, "--journal", *([] if report else ["--no-report"]))
+    assert "journal.parquet" in answer.out
+    shown = cohabit("replay", run, "--verify")
+    assert (shown.code, shown.err) == (0, "")
+    assert "messages between big, small: identical" in shown.out
+    told = cohabit("replay", run / "journal.parquet", "--json").document
+    assert told["identical"] is True
+    assert told["domains"] == ["big", "small"]
+    assert told["messages"] > 0
+    assert cohabit("why", "b2", "--run", run).code == 0
+    found = cohabit("view", run, "--report", "--json").document["report"]
+    assert "What starting together cost" in Path(found).read_text()
+
+
+def test_a_run_without_a_journal_cannot_be_replayed(scenario: Path, tmp_path: Path) -> None:
     assert cohabit("simulate", scenario, "--out", tmp_path / "run").code == 0
-    assert "several domains" in cohabit("why", "a1", "--run", tmp_path / "run").sentence()
+    assert "simulate with --out DIR --journal" in cohabit("replay", tmp_path / "run", "--verify").sentence()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +163,7 @@ def test_wrong_questions_are_refused(tmp_path: Path) -> None:
         ("coscheduling", big, small, "--nodes", "4"): "does not give a size to each",
         ("coscheduling", big, small, "--days", "0"): "not a length of time",
         ("coscheduling", big, small, "--pairing", "magic"): "use vicinity, proportion, column",
-        ("coscheduling", big, small, "--vicinity-s", "0"): "pairs nobody",
+        ("coscheduling", big, small, "--vicinity-s", "0"): "pairs no jobs",
         ("coscheduling", big, small, "--pairing", "proportion", "--proportion", "0.1"): "equally many jobs",
         ("coscheduling", big, small, "--pairing", "column"): "no jobs of these logs belong together",
         ("coscheduling", big, small, "--order", "magic"): "magic",

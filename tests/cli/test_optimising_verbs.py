@@ -222,7 +222,7 @@ def changed(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
         (json.dumps(MIX)[:-40], "is not JSON"),
         ("[" * 100_000, "cannot be read as JSON"),
         ('{"nodes": 1' + "0" * 5000 + "}", "cannot be read as JSON"),
-        ('{"nodes": 1, "nodes": 2}', "the key \"nodes\" comes twice"),
+        ('{"nodes": 1, "nodes": 2}', "the key 'nodes' comes twice"),
         (changed(("node",), 3), "there is no key \"node\"; did you mean 'nodes'?"),
         (changed(("apps", 2, "colour"), "red"), "app 3 (app 2): there is no key \"colour\"; known keys: name, mpki"),
         ("[1]", "is not a JSON object"),

@@ -12,19 +12,24 @@ import numpy as np
 import pytest
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.event import JobFinished, TelemetryReduced, Woken
+from cohabit.model.event import JobCancelled, JobFinished, TelemetryReduced, Woken
 from cohabit.model.profile import ScaleProfile
 from cohabit.model.telemetry import Window, encode
 from cohabit.model.units import SECOND
-from cohabit.policy.gate.spells import expected_wait_us, note_spell
-from cohabit.policy.gate.variability import Judgement, ModelJudge, VariabilityGate
-from cohabit.policy.gate.workload_types import shown_by
+from cohabit.policy.gate.variability import (
+    Judgement,
+    ModelJudge,
+    VariabilityGate,
+    expected_wait_us,
+    note_spell,
+    shown_by,
+)
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_calibration import identity
 from cohabit.predict.variability_data import TYPE_COLUMNS, Norms
@@ -232,6 +237,14 @@ def test_why_says_how_often_it_was_passed_over() -> None:
     tell.starts(0, submitted("a"))
     reason = why_waiting(tell.core.state, tell.core.policies, "a", 1 * SECOND)
     assert "would probably vary now (variation, p = 0.90); passed over 1 of at most 10 times" in reason
+
+
+def test_a_gate_forgets_jobs_that_have_left() -> None:
+    tell = story(Told({"a", "b"}))
+    tell(0, submitted("a", nodes=2))
+    assert list(tell.core.state.memory[VariabilityGate.name]["jobs"]) == ["a"]
+    tell(1, JobCancelled("a"), submitted("b", nodes=2))
+    assert list(tell.core.state.memory[VariabilityGate.name]["jobs"]) == ["b"]
 
 
 def test_a_checkpoint_keeps_skips_and_telemetry() -> None:

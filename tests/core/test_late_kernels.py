@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model import codec
 from cohabit.model.cluster import uniform_cluster
@@ -23,14 +23,14 @@ from cohabit.model.units import SECOND
 JOBS = 400
 LATE = """
 import sys, time
-from cohabit import compiled, compiled_late
+from cohabit import compiled
 from tests.core import test_late_kernels as here
-compiled_late.PATIENCE_S = 0.05
+compiled.PATIENCE_S = 0.05
 first, forms = [], set()
 for orders in here.steps(sys.argv[1]):
     first.append(orders)
-    forms.add((compiled_late.is_loaded(), "numba" in sys.modules))
-while not compiled_late.is_loaded():
+    forms.add((compiled._Progress.is_machine_code, "numba" in sys.modules))
+while not compiled._Progress.is_machine_code:
     time.sleep(0.01)
 print(here.told(first))
 print(here.told(here.steps(sys.argv[1])))

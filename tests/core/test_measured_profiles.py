@@ -16,7 +16,7 @@ from cohabit.agent.sensors.imported import read_counters
 from cohabit.app.measure.data import Alone, Together, write_data
 from cohabit.app.measure.programs import Plan, Program
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.counters import COUNTERS, PAPER

@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished
 from cohabit.model.profile import Profile, ScaleProfile, Tenant
+from cohabit.model.units import SECOND
 from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs, busy_cores
+from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import MEMORY_NAME, METHODS, Pair
 from cohabit.predict.features import TIME, Schema
-from cohabit.testing.builders import submitted
+from cohabit.testing.builders import policies, submitted
 from cohabit.testing.programs import PROFILES, measured, profile
 from tests.core.shared_story import Story
 
@@ -33,6 +35,7 @@ PERCENT = np.array([
     [60.0, 30.0, 0.0, 40.0],
     [300.0, 90.0, 40.0, 0.0],
 ])  # fmt: skip
+KNOWN_PAIRS = PlacementOptions(degradations=KnownPairs(NAMES, PERCENT))
 KNOWN = tuple(
     Profile(name, 8, (ScaleProfile(1, seconds),)) for name, seconds in zip(NAMES, (100, 100, 100, 400), strict=True)
 )
@@ -40,7 +43,7 @@ KNOWN = tuple(
 
 def told(method: str = "greedy", nodes: int = 1, percent: Any = PERCENT, **options: Any) -> Story:
     bundle = build(PolicyConfig(name="pair-greedy"))
-    placer = Pair(method, KnownPairs(NAMES, percent), **options)
+    placer = Pair(PlacementOptions(pairing=method, degradations=KnownPairs(NAMES, percent), **options))
     cluster = Cluster((replace(NODE, count=nodes),), "shared", oversubscribe=True)
     return Story(SchedulerCore(cluster, replace(bundle, placer=placer), profiles=KNOWN))
 
@@ -66,6 +69,19 @@ def all_at_once(tell: Story, programs: str = "abcd") -> list[str]:
 )
 def test_pairs_by_degradation(method: str, expected: list[str]) -> None:
     assert all_at_once(told(method)) == expected
+
+
+def test_no_group_overtakes_one_past_the_age_limit() -> None:
+    """Unknown programs run alone; "wide" waits for two nodes and reaches the limit of 50 s."""
+    tell = told(nodes=2)
+    chosen = replace(tell.core.policies, age_limit_us=50 * SECOND, backfill=policies("age", "first-fit").backfill)
+    tell.core = SchedulerCore(tell.core.state.cluster, chosen)
+    assert list(tell.starts(0, submitted("a", program="x", processes=8))) == ["a"]
+    assert list(tell.starts(1, submitted("wide", program="x", processes=16))) == []
+    assert list(tell.starts(2, submitted("early", program="x", processes=8))) == ["early"]
+    tell(10, JobFinished("early", 1))
+    assert list(tell.starts(60, submitted("late", program="x", processes=8))) == []
+    assert list(tell.starts(70, JobFinished("a", 1))) == ["wide"]
 
 
 def test_optimal_is_not_greedy() -> None:
@@ -137,7 +153,7 @@ def test_jobs_of_different_width_do_not_share() -> None:
 def test_who_never_fits_together_runs_apart() -> None:
     bundle = build(PolicyConfig(name="pair-greedy"))
     cluster = Cluster((replace(NODE, memory_bytes=12 * 2**20),), "shared", oversubscribe=True)
-    core = SchedulerCore(cluster, replace(bundle, placer=Pair("greedy", KnownPairs(NAMES, PERCENT))), profiles=KNOWN)
+    core = SchedulerCore(cluster, replace(bundle, placer=Pair(KNOWN_PAIRS)), profiles=KNOWN)
     tell = Story(core)
     jobs = [submitted(name, program=name, processes=8, memory_bytes=2**20) for name in "ab"]
     assert tell.starts(0, *jobs).keys() == {"a"}
@@ -148,7 +164,7 @@ def test_who_cannot_start_with_an_earlier_job_keeps_his_own_place() -> None:
     """a and b go best together, but no node holds both: b comes after c and d, as in the queue."""
     bundle = build(PolicyConfig(name="pair-greedy"))
     cluster = Cluster((replace(NODE, count=2, memory_bytes=12 * 2**20),), "shared", oversubscribe=True)
-    core = SchedulerCore(cluster, replace(bundle, placer=Pair("greedy", KnownPairs(NAMES, PERCENT))), profiles=KNOWN)
+    core = SchedulerCore(cluster, replace(bundle, placer=Pair(KNOWN_PAIRS)), profiles=KNOWN)
     tell = Story(core)
     jobs = [submitted(name, program=name, processes=8, memory_bytes=2**20 * (name in "ab")) for name in "acdb"]
     assert tell.starts(0, *jobs).keys() == {"a", "c", "d"}
@@ -157,7 +173,7 @@ def test_who_cannot_start_with_an_earlier_job_keeps_his_own_place() -> None:
 
 def test_groups_of_three() -> None:
     percent = np.where(np.eye(4) > 0, 0.0, 10.0)
-    assert all_at_once(told("greedy", percent=percent, size=3)) in (
+    assert all_at_once(told("greedy", percent=percent, group_size=3)) in (
         ["abc", "d"],
         ["abd", "c"],
         ["acd", "b"],
@@ -291,7 +307,7 @@ def test_a_pair_goes_only_to_a_kind_of_node_that_holds_both() -> None:
     bundle = build(PolicyConfig(name="pair-greedy"))
     cluster = Cluster((small, large), "shared", oversubscribe=True)
     tell = Story(
-        SchedulerCore(cluster, replace(bundle, placer=Pair("greedy", KnownPairs(NAMES, PERCENT))), profiles=KNOWN)
+        SchedulerCore(cluster, replace(bundle, placer=Pair(KNOWN_PAIRS)), profiles=KNOWN)
     )
     starts = tell.starts(0, *(submitted(name, program=name, processes=8, memory_bytes=100 << 20) for name in "ab"))
     assert starts["a"].nodes == starts["b"].nodes == ((1, 1),), "each of them fits the first node, both do not"

@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 
-from cohabit import compiled_plain
-from cohabit.compiled_numba import trailing_zeros
+from cohabit.compiled import trailing_zeros
+from cohabit.compiled_numba import trailing_zeros as compiled_zeros
 
 SIMULATE = """
 import json, sys
@@ -48,17 +47,8 @@ def test_schedules_are_those_of_the_machine_code() -> None:
     assert plain["starts"] == compiled["starts"]
 
 
-@pytest.mark.parametrize("name", ["compiled_numba", "compiled_plain"])
-def test_both_forms_have_every_name(name: str) -> None:
-    module = __import__(f"cohabit.{name}", fromlist=["*"])
-    import cohabit.compiled as door
-
-    own = ("PLAIN", "LATE", "is_loaded", "load_machine_code")  # of the door and of late kernels
-    assert not [one for one in door.__all__ if one not in own and not hasattr(module, one)]
-
-
 def test_small_functions_agree() -> None:
     import numba
 
     for word in (0, 1, 40, 1 << 63):
-        assert numba.njit(lambda x: trailing_zeros(x))(np.uint64(word)) == compiled_plain.trailing_zeros(word)
+        assert numba.njit(lambda x: compiled_zeros(x))(np.uint64(word)) == trailing_zeros(word)

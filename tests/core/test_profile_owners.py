@@ -10,11 +10,11 @@ from cohabit.model import codec
 from cohabit.model.event import Event, JobFinished, JobSubmitted, ProfileLearned, ProfileShared, ProgramDrifted
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, Tenant, owner_of
-from cohabit.policy.exploration import Trials
 from cohabit.policy.forecast import Forecasts
+from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.spread import Spread
 from cohabit.testing.programs import FLAT, STREAM, measured
-from tests.core.shared_story import ONE_NODE, Story, must, story
+from tests.core.shared_story import ONE_NODE, UNLEARNED, Story, must, story
 
 ANN, BOB = "1001", "1002"
 
@@ -72,7 +72,7 @@ def test_a_first_own_measurement_that_does_not_fit_starts_the_owners_profile_afr
 @pytest.mark.parametrize("how", ["reprofile", "drift"])
 def test_who_reprofiles_without_an_own_profile_is_measured_again_and_nobody_else(how: str) -> None:
     """The shared profile is not of the program that has changed; for others it holds."""
-    tell = story(placer=Spread(trials=Trials((1,))))
+    tell = story(placer=Spread(PlacementOptions(scales=(1,))))
     if how == "drift":
         tell(0, ProgramDrifted("stream", "it changed", ANN))
     assert must(tell.starts(1, job("a", ANN, reprofile=how == "reprofile"))["a"]).purpose == "time"
@@ -84,7 +84,7 @@ def test_who_reprofiles_without_an_own_profile_is_measured_again_and_nobody_else
 
 def test_measuring_runs_of_others_are_not_waited_for() -> None:
     """Each owner's runs write that owner's profile: a trial of one is no trial of the other."""
-    tell = story(placer=Spread(trials=Trials((1,))), profiles=())
+    tell = story(placer=Spread(PlacementOptions(scales=(1,))), profiles=())
     starts = tell.starts(0, job("a", ANN), job("b", BOB), job("c", ANN))
     assert {name: one.purpose for name, one in starts.items()} == {"a": "time", "b": "time", "c": "run"}
     assert tell.core.view(3).trials_of("stream", ANN) == tell.core.view(3).trials_of("stream", BOB) == {(1, "time")}
@@ -139,7 +139,7 @@ def test_owners_are_numbers_of_users() -> None:
 
 
 def test_two_owners_of_one_program_are_placed_each_by_their_own_profile() -> None:
-    tell, compact = story(placer=Spread()), measured(1, 100.0, FLAT, 1.0)
+    tell, compact = story(placer=Spread(UNLEARNED)), measured(1, 100.0, FLAT, 1.0)
     tell(0, ProgramDrifted("stream", owner=ANN), ProfileLearned("stream", 8, compact, owner=ANN))
     starts = tell.starts(1, job("a", ANN), job("b", BOB))
     assert {name: one.scale for name, one in starts.items()} == {"a": 1, "b": 2}, "b spreads over all that is left"

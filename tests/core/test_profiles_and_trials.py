@@ -13,7 +13,7 @@ from cohabit.model.job import Job
 from cohabit.model.merging import drifted, learned
 from cohabit.model.profile import Profile, ScaleProfile, classify, demand
 from cohabit.policy.exploration import Trial, Trials
-from cohabit.policy.placement.share import Share
+from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.spread import Spread
 from cohabit.testing.builders import submitted
 from cohabit.testing.clusters import SHARED
@@ -121,15 +121,13 @@ def test_s19_within_five_percent_over_all_scales_is_neutral(times: tuple[float, 
 
 
 def test_s11_candidate_scales() -> None:
-    assert Trials().scales == Share().scales == Spread().scales == (1, 2, 4, 8)
+    assert Trials().scales == PlacementOptions().scales == (1, 2, 4, 8)
 
 
-def trials_of(
-    times: dict[int, float], processes: int = 16, cores: int = 28, *, trials: Trials | None = None
-) -> list[Trial]:
+def trials_of(times: dict[int, float], processes: int = 16, cores: int = 28) -> list[Trial]:
     """All trials of a program whose times are these."""
-    known, made, trials = Profile("new", processes), [], trials or Trials()
-    while trial := trials.next_for(Job("a", 1, processes), known, cores, ()):
+    known, made = Profile("new", processes), []
+    while trial := Trials().next_for(Job("a", 1, processes), known, cores, ()):
         made.append(trial)
         assert len(made) <= 8, "at most two runs at four scales (S14)"
         taken = ScaleProfile(trial.scale, times[trial.scale]) if trial.purpose == "time" else ScaleProfile(
@@ -151,14 +149,12 @@ def test_s16_one_scale_after_the_other_a_run_for_the_time_and_one_for_the_curves
 def test_s16_until_fewer_than_x_cores_would_be_used() -> None:
     falling = {1: 100.0, 2: 80.0, 4: 60.0, 8: 50.0}
     assert scales_of(trials_of(falling, processes=8, cores=8)) == [1, 2, 4]
-    assert scales_of(trials_of(falling, trials=Trials(least_cores=5))) == [1, 2]
 
 
 def test_s16_until_it_gets_slower_by_y() -> None:
     made = trials_of({1: 100.0, 2: 80.0, 4: 106.0, 8: 50.0})
     assert scales_of(made) == [1, 2, 4]
     assert Trial(4, "curve") not in made, "a scale nobody will use needs no curves"
-    assert scales_of(trials_of({1: 100.0, 2: 108.0, 4: 100.0, 8: 99.0}, trials=Trials(worst_loss=0.1))) == [1, 2, 4]
 
 
 def test_s16_until_scaling_saturates() -> None:
@@ -191,7 +187,7 @@ def test_s20_an_unknown_program_runs_ce_and_is_learned_run_by_run() -> None:
 
 
 def test_s20_without_learning_it_stays_ce() -> None:
-    tell = story(profiles=(), placer=Spread(trials=None))
+    tell = story(profiles=(), placer=Spread(PlacementOptions(learn=False)))
     for number in range(3):
         started = must(tell.run(number, f"j{number}", "new", 4))
         assert (started.scale, started.purpose, started.exclusive) == (1, "run", True)

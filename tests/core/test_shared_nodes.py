@@ -23,7 +23,7 @@ from cohabit.testing.builders import policies, submitted
 from cohabit.testing.clusters import MIB, SHARED
 from cohabit.testing.programs import FLAT, KNOWN, NEUTRAL, PROFILES, curve, measured, profile
 from tests.breadth import examples
-from tests.core.shared_story import ONE_NODE, TWO_NODES, must, story
+from tests.core.shared_story import ONE_NODE, TWO_NODES, UNLEARNED, must, story
 
 # ---- bookings -------------------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ def test_s36_bandwidth_is_booked_by_solo_averages_and_told_for_those_who_can_enf
 
 
 def test_s36_who_draws_more_than_a_node_has_gets_it_alone() -> None:
-    tell = story(placer=Spread())
+    tell = story(placer=Spread(UNLEARNED))
     started = must(tell.run(0, "a", "hungry"))
     assert started.exclusive
     assert (started.scale, started.nodes, started.bandwidth_mbs) == (2, ((0, 2),), 0)
@@ -73,11 +73,11 @@ def test_s39_one_more_dimension_without_touching_the_algorithm() -> None:
     """A node has 5 GB/s of network, a job takes two: two fit, the third waits for network and for nothing else."""
     once = ScaleProfile(1, 9.0, curve(FLAT), curve({2: 0.1, 10: 0.1}), counters={"network_gbs": 2.0})
     chatty = Profile("chatty", 2, (once,))
-    tell = story(cluster=ONE_NODE, profiles=(chatty, NEUTRAL), placer=Spread(more=(NETWORK,)))
+    tell = story(cluster=ONE_NODE, profiles=(chatty, NEUTRAL), placer=Spread(UNLEARNED, more=(NETWORK,)))
     assert [tell.run(0, name, "chatty", 2) is not None for name in "abc"] == [True, True, False]
     assert "lacks 1000 network MB/s" in tell.why("c")
     assert tell.run(1, "quiet", "neutral", 2) is not None, "who needs none is not kept out"
-    without = story(cluster=ONE_NODE, profiles=(chatty, NEUTRAL), placer=Spread())
+    without = story(cluster=ONE_NODE, profiles=(chatty, NEUTRAL), placer=Spread(UNLEARNED))
     assert [without.run(0, name, "chatty", 2) is not None for name in "abc"] == [True, True, True]
 
 
@@ -85,7 +85,7 @@ def test_s39_the_idlest_node_counts_the_new_dimension_too() -> None:
     flat, little = curve(FLAT), curve({2: 4.0, 10: 4.0})
     chatty = Profile("chatty", 4, (ScaleProfile(1, 9.0, flat, little, counters={"network_gbs": 4.0}),))
     quiet = Profile("quiet", 4, (ScaleProfile(1, 9.0, flat, curve({2: 8.0, 10: 8.0})),))
-    for placer, node in ((Spread(more=(NETWORK,)), 1), (Spread(), 0)):
+    for placer, node in ((Spread(UNLEARNED, more=(NETWORK,)), 1), (Spread(UNLEARNED), 0)):
         tell = story(cluster=TWO_NODES, profiles=(chatty, quiet), placer=placer)
         must(tell.run(0, "a", "chatty", 4))
         must(tell.run(0, "b", "quiet", 4))
@@ -154,13 +154,11 @@ def test_commit_refuses_what_does_not_hold_on_shared_nodes() -> None:
     state = tell.core.state
     row, ledger = state.rows["b"], state.ledger
     assert ledger is not None
-    (idle,) = [index for index in ledger.classes() if not ledger.residents[index]]
-    (busy,) = [index for index in ledger.classes() if ledger.residents[index]]
     takes = ((1, 0, 2, 1, 0),)
-    good = Placement(((1, 1),), 1, 1, 2, 0, False, "run", ((idle, 1),), takes)
+    good = Placement(((1, 1),), 1, 1, 2, 0, False, "run", takes)
     wrong = [
-        good, replace(good, parts=((busy, 1),)), replace(good, parts=((idle, 2),)), replace(good, parts=()),
-        replace(good, ranges=((0, 1),)), replace(good, ranges=((1, 1), (1, 1)), parts=((idle, 1), (idle, 1))),
+        good, replace(good, ranges=()), replace(good, ranges=((0, 1),)), replace(good, ranges=((1, 1), (1, 1))),
+        replace(good, ranges=((1, 2),)), replace(good, ranges=((0, 2),), takes=((16, 0, 2, 1, 0),)),
     ]  # fmt: skip
     for placement in wrong:  # `good` itself has one node where the job needs two
         action = Start(row, placement)
@@ -206,7 +204,7 @@ def test_a_maintenance_window_closes_shared_nodes_in_time() -> None:
 
 
 def test_s83_without_cache_partitioning_nothing_is_booked_or_divided() -> None:
-    tell = story(cluster=ONE_NODE, placer=Spread(book_ways=False))
+    tell = story(cluster=ONE_NODE, placer=Spread(UNLEARNED._replace(divide_cache=False)))
     tell.core.policies = replace(tell.core.policies, partitioner=None)
     found = [must(tell.run(0, f"j{number}", "cached", 1)) for number in range(6)]
     assert [one.ways for one in found] == [0] * 6, "neither ways nor partitions limit them"
@@ -215,14 +213,14 @@ def test_s83_without_cache_partitioning_nothing_is_booked_or_divided() -> None:
 
 def test_s83_without_booking_bandwidth_more_fit() -> None:
     for booked, fit in ((True, 1), (False, 2)):
-        tell = story(cluster=ONE_NODE, placer=Spread(book_bandwidth=booked))
+        tell = story(cluster=ONE_NODE, placer=Spread(UNLEARNED._replace(book_bandwidth=booked)))
         starts = [tell.run(0, name, "stream", 4, alpha=0.9) for name in "ab"]
         assert sum(one is not None for one in starts) >= fit
         assert all((one.bandwidth_mbs > 0) == booked for one in starts if one is not None)
 
 
 def test_s83_without_spreading() -> None:
-    assert must(story(placer=Spread(scales=(1,))).run(0, "a", "stream")).scale == 1
+    assert must(story(placer=Spread(UNLEARNED._replace(scales=(1,)))).run(0, "a", "stream")).scale == 1
 
 
 Arrival = tuple[int, int, int]  # submitted at, nodes, run time; in seconds

@@ -17,7 +17,8 @@ from cohabit.model.command import Command, MoveJob
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.profile import Profile, Tenant
 from cohabit.optimise import law
-from cohabit.policy.forecast import Forecast, Mixes
+from cohabit.optimise.arrivals import Residents
+from cohabit.policy.forecast import Forecast, Kept
 from cohabit.testing.builders import policies, submitted
 from cohabit.testing.clusters import SHARED
 from cohabit.testing.programs import CACHED, FLAT, KNOWN, PROFILES, STEEP, STREAM, measured, profile
@@ -174,11 +175,11 @@ def test_gains_and_losses_are_differences_of_the_same_values() -> None:
     assert forecast.gains(mixed(forecast, ()), np.array([0]), kinds[0])[0] == pytest.approx(1.0)
 
 
-def mixed(forecast: Forecast, kinds: Sequence[int]) -> Mixes:
-    mixes = Mixes(forecast)
-    mixes.grow(1)
-    mixes.put(0, kinds)
-    return mixes
+def mixed(forecast: Forecast, kinds: Sequence[int]) -> Residents:
+    kept = Kept(forecast)
+    kept.grow(1)
+    kept.note(0, (), kinds)
+    return kept.nodes
 
 
 def test_the_order_of_residents_does_not_matter() -> None:

@@ -20,11 +20,12 @@ from cohabit.model.event import Event, JobFinished, NodeDown, NodeDrained, Start
 from cohabit.model.profile import Tenant, footprint
 from cohabit.model.resources import CORES
 from cohabit.model.units import SECOND
+from cohabit.policy.options import PlacementOptions
 from cohabit.policy.partition.equal import Equal
 from cohabit.policy.placement.spread import Spread
 from cohabit.testing.builders import policies, sharing_scheduler, submitted
 from cohabit.testing.programs import FLAT, NEUTRAL, PROFILES, STREAM, measured, profile
-from tests.core.shared_story import ONE_NODE, TWO_NODES, must, story
+from tests.core.shared_story import ONE_NODE, TWO_NODES, UNLEARNED, must, story
 
 # ---- footprints and the three strategies ----------------------------------------------------------------------------
 
@@ -48,14 +49,20 @@ def test_s3_a_footprint_holds_all_processes_and_no_more_than_a_node_has(processe
 
 
 def test_s1_three_strategies_for_one_queue() -> None:
-    """Two jobs of half a node: CE puts them apart, CS on one scale, SNS where their profiles allow."""
+    """A full node's worth of stream and two halves of neutral on two nodes.
+
+    CE gives whole nodes and lets the third wait. CS packs each job into one node, beside others. SNS spreads stream
+    over both, where it is faster, and the others beside it.
+    """
     found = {}
     for placement in ("exclusive", "share", "spread"):
         core = SchedulerCore(TWO_NODES, policies("age", "first-fit", None, placement), profiles=PROFILES)
-        jobs = [submitted(name, program="neutral", processes=4) for name in "ab"]
-        found[placement] = [one.nodes for one in core.step(0, jobs) if isinstance(one, StartJob)]
-    assert found["exclusive"] == [((0, 1),), ((1, 1),)]
-    assert found["share"] == found["spread"] == [((0, 1),), ((1, 1),)], "the idler node first"
+        jobs = [submitted("a", program="stream", processes=8)]
+        jobs += [submitted(name, program="neutral", processes=4) for name in "bc"]
+        found[placement] = {one.job_id: one.nodes for one in core.step(0, jobs) if isinstance(one, StartJob)}
+    assert found["exclusive"] == {"a": ((0, 1),), "b": ((1, 1),)}
+    assert found["share"] == {"a": ((0, 1),), "b": ((1, 1),), "c": ((1, 1),)}
+    assert found["spread"] == {"a": ((0, 2),), "b": ((0, 1),), "c": ((1, 1),)}
 
 
 def test_s4_cs_uses_the_lowest_scale_that_fits_now() -> None:
@@ -187,7 +194,7 @@ def test_s30_the_idlest_node_by_cores_bandwidth_and_beta_times_ways(beta: float,
     """Node 0: 1/2 + 20/40 + beta 2/10. Node 1: 1/2 + 4/40 + beta 5/10. They are equal at beta 4/3."""
     draws = profile("draws", measured(1, 9.0, FLAT, 20.0), processes=4)
     caches = profile("caches", measured(1, 9.0, {2: 0.1, 5: 0.9, 10: 1.0}, 4.0), processes=4)
-    tell = story(cluster=TWO_NODES, profiles=(draws, caches, NEUTRAL), placer=Spread(beta=beta))
+    tell = story(cluster=TWO_NODES, profiles=(draws, caches, NEUTRAL), placer=Spread(UNLEARNED._replace(beta=beta)))
     assert must(tell.run(0, "a", "draws", 4)).nodes == ((0, 1),)
     assert must(tell.run(0, "b", "caches", 4)).nodes == ((1, 1),)
     assert must(tell.run(0, "c", "neutral", 2)).nodes == ((node, 1),)
@@ -269,7 +276,7 @@ def test_s34_compact_jobs_stay_compact() -> None:
 
 def test_scales_that_lose_more_than_alpha_allows_are_not_tried() -> None:
     slow = profile("slow", measured(1, 100.0, FLAT, 30.0), measured(2, 80.0, FLAT, 1.0), measured(4, 115.0, FLAT, 1.0))
-    core = sharing_scheduler(profiles=(slow,), placer=Spread())
+    core = sharing_scheduler(profiles=(slow,), placer=Spread(UNLEARNED))
     core.step(0, [submitted("a", program="slow", processes=8), submitted("b", program="slow", processes=8, alpha=0.8)])
     view, spread = core.view(0), core.policies.placer
     assert isinstance(spread, Spread)
@@ -334,7 +341,7 @@ def test_s35_every_node_is_divided_anew_when_several_change_at_once() -> None:
 def test_s80_give_away_and_reclaim_conserve_every_way(booked: list[int], spare: int) -> None:
     ways = sum(booked) + spare
     tenants = [Tenant("p", 1, 1, own, 0.0, 1.0, None) for own in booked]
-    shares = Equal().split(tenants, NodeGroup(1, 16, ways=ways))
+    shares = Equal(PlacementOptions()).split(tenants, NodeGroup(1, 16, ways=ways))
     assert sum(own for _, own in shares) == ways
     assert [first for first, _ in shares] == [sum(own for _, own in shares[:place]) for place in range(len(shares))]
     extra = [own - least for (_, own), least in zip(shares, booked, strict=True)]

@@ -106,6 +106,17 @@ def test_a_refusal_backs_off_and_does_not_loop(readable: bool) -> None:
     assert step(6, Woken()) == [started("a", (0, 1), attempt=2)]
 
 
+def test_a_back_off_that_is_over_is_forgotten() -> None:
+    """Only while a job backs off the readable form must decide."""
+    step = Checked(scheduler(1))
+    step(0, submitted("a"))
+    step(1, StartRefused("a", 1, "no", 5 * SECOND), submitted("b"))
+    assert not step.core.compiled
+    step(7, Woken())
+    assert step.core.state.refused_until == {}
+    assert step.core.compiled
+
+
 def test_a_refusal_without_back_off_still_makes_progress(readable: bool) -> None:
     """Zero means at least one microsecond: the same instant cannot come back for ever."""
     step = Checked(scheduler(1, readable=readable))

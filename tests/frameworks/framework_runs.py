@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from cohabit.backend.launchers.contract import NodeShare, Placement, Request, Site
-from cohabit.backend.launchers.detect import site_of
 from cohabit.backend.launchers.registry import find_launcher
+from cohabit.backend.local.spec import site_of
 from cohabit.launcher import probing
 
 ROOT = Path(__file__).resolve().parents[2]

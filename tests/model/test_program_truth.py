@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.model.cluster import NodeGroup
+from cohabit.model.cluster import NodeGroup, hardware_key, node_of_key
 from cohabit.model.curve import Curve
-from cohabit.model.hardware import hardware_key, node_of_key
 from cohabit.model.profile import demand
 from cohabit.model.program import Program, ScaleTruth, profile_of
 

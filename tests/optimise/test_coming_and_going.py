@@ -39,7 +39,7 @@ def test_a_newcomer_goes_where_it_gains_most(problem: Problem) -> None:
         known, kinds = filled(problem, 6, 4, 20, seed)
         kind = seed % 12
         best = max(
-            divided(problem, [kinds[job] for job in known.on(node)] + [kind]).weighted_speedup - known.values[node]
+            divided(problem, [kinds[job] for job in known.on(node)] + [kind]).weighted_speedup - known.state.value[node]
             for node in range(6)
             if len(known.on(node)) < 4
         )

@@ -12,7 +12,7 @@ from cohabit.model.errors import InputError
 from cohabit.optimise.grouping import clustered, one_each
 from cohabit.optimise.node import divided, undivided
 from cohabit.optimise.tables import prepare
-from cohabit.optimise.ways import Group, Limits, check_masks, lines_by_domain, schemata
+from cohabit.optimise.ways import Group, Limits, lines_by_domain, schemata
 from tests.optimise.laws_by_hand import App, Machine, alone, ipcs, mix_of, random_apps
 
 D1540 = Limits(12, inseparable=((10, 11),))
@@ -20,6 +20,20 @@ CACHES = [
     D1540, Limits(12, groups=3), Limits(20, 2), Limits(11, io_ways=2), Limits(20, 2, groups=3, io_ways=2), Limits(4),
     Limits(1), Limits(16, groups=1),
 ]  # fmt: skip
+
+
+def check_masks(groups: Sequence[Group], limits: Limits) -> None:
+    """Masks that hardware would take: inside the cache, wide enough, disjoint, nothing inseparable cut."""
+    used = 0
+    for group in groups:
+        assert 0 <= group.first_way <= limits.ways - group.ways, group
+        assert group.ways >= limits.min_ways, group
+        assert not used & group.mask, group
+        used |= group.mask
+        for first, end in limits.inseparable:
+            together = ((1 << (end - first + 1)) - 1) << first
+            assert group.mask & together in (0, together), group
+    assert len(groups) <= limits.groups
 
 
 @pytest.mark.parametrize("limits", CACHES)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from cohabit.optimise import starts
-from cohabit.optimise.annealing import SHARED
 from cohabit.optimise.exhaustive import best_placement
 from cohabit.optimise.memo import Memo, grown, make_memo, put, slot_of
 from cohabit.optimise.schemes import outcome
@@ -40,20 +39,20 @@ def test_close_to_the_proven_optimum(nodes: int, room: int, jobs: int, buckets: 
         assert 0.995 * best <= found.value <= best + 1e-9
 
 
-@pytest.mark.parametrize("run", [0, SHARED])
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("start", ["random", "utility"])
-def test_never_worse_than_its_start_and_true_to_the_law(run: int, start: str) -> None:
+def test_never_worse_than_its_start_and_true_to_the_law(shared: bool, start: str) -> None:
     for seed in range(4):
         problem = problem_of(seed, 4, 4, 16, 16, kinds=6)
         first = starts.random_start(problem, np.random.default_rng(seed))
         if start == "utility":
             first = starts.utility_start(problem)
         for swaps in (0, 50, 2000):
-            found = search(problem, first, seed, Budget(swaps), run=run)
+            found = search(problem, first, seed, Budget(swaps), shared=shared)
             assert found.value >= found.start_value
-            again = outcome(problem, found.place, run != SHARED)
+            again = outcome(problem, found.place, not shared)
             assert again.weighted_speedup == pytest.approx(found.value, abs=1e-9)
-            assert outcome(problem, first, run != SHARED).weighted_speedup == pytest.approx(found.start_value, abs=1e-9)
+            assert outcome(problem, first, not shared).weighted_speedup == pytest.approx(found.start_value, abs=1e-9)
             assert np.bincount(found.place, minlength=4).max() <= 4
 
 

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import PolicyConfig, read_scenario
+from cohabit.app.scenario.reading import read_scenario
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.simulate import simulation
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
@@ -23,8 +24,7 @@ from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted, Pr
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
-from cohabit.policy.partition.division import Division
-from cohabit.policy.partition.givers import LARGE_STEP, LEAST_PERCENT, STEP_WAYS
+from cohabit.policy.partition.giving import LARGE_STEP, LEAST_PERCENT, STEP_WAYS, Division
 from cohabit.policy.partition.guarantee import CALM, MARGIN, PATIENCE
 from cohabit.testing.programs import FLAT, measured, profile
 

@@ -14,10 +14,11 @@ import pytest
 from cohabit.app.learn.learning import few_co_runs
 from cohabit.model.errors import InputError
 from cohabit.predict import scores, training
+from cohabit.predict.archive import load_training, sealed
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.estimators import GRIDS, KINDS, fit_kind, library_answers
 from cohabit.predict.features import CoRuns, profiles_of
-from cohabit.predict.model_file import load_model, load_training, save_model, sealed
+from cohabit.predict.model_file import load_model, save_model
 from tests.predict.made_data import made_coruns
 
 

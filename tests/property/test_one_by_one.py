@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.compiled import load_source
 from cohabit.core.columns import ELIGIBLE, columns_of
 from cohabit.orders.one_job import for_one_job
 from cohabit.policy.registry import make_order
+from cohabit.source_files import load_source
 from tests.breadth import examples
 from tests.property.test_orders import by_machine_code, random_jobs
 

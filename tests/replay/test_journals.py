@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app.scenario.reading import FaultsConfig
-from cohabit.app.serve.journals import read_journal, replay_journal, write_journal
+from cohabit.app.scenario.tables import FaultsConfig
+from cohabit.app.serve.journals import read_journals, replay_journal, write_journals
+from cohabit.app.simulate.finished import ONLY
 from cohabit.app.simulate.outputs import write_run
 from cohabit.app.simulate.simulation import run
 from cohabit.model.errors import InputError
 from cohabit.model.records import DONE
 from cohabit.model.units import SECOND
 from cohabit.sim import journal as lines
+from cohabit.sim.journal import Journal
 from cohabit.testing.builders import Choice, TraceRow, prepared_trace
 from cohabit.testing.randomised import random_trace
 
@@ -29,6 +31,10 @@ FAULTS = {
     "node loss": FaultsConfig(node_mtbf_h=0.05, node_repair_h=0.01),
     "late reports": FaultsConfig(late_reports_s=5.0),
 }
+
+
+def read_journal(path: Path) -> Journal:
+    return read_journals(path)[ONLY]
 
 
 def trace(seed: int = 2, jobs: int = 60) -> list[TraceRow]:
@@ -76,7 +82,7 @@ def test_both_engines_leave_the_same_journal(tmp_path: Path) -> None:
 
 def tamper(folder: Path, **columns: np.ndarray) -> str:
     path = folder / "journal.parquet"
-    write_journal(replace(read_journal(path), **columns), path)
+    write_journals({ONLY: replace(read_journal(path), **columns)}, path)
     return replay_journal(folder).difference
 
 

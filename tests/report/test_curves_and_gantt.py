@@ -35,7 +35,6 @@ def test_a_short_run_keeps_every_step() -> None:
     curve = level(np.array([0, 10]), np.array([10, 30]), np.array([1.0, 3.0]), 0, 40)
     assert curve.at_us.tolist() == [0, 0, 10, 30, 40]
     assert curve.value.tolist() == [0, 1, 3, 0, 0]
-    assert curve.slice_us == 0
 
 
 def test_the_curves_agree_with_the_metrics(crowded_run: RunTable) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cohabit.model.records import DONE, NEVER, RunTable
 from cohabit.model.units import SECOND
+from cohabit.report import paper_metrics as paper
 from cohabit.report.coupled import render_coupled_report
 from cohabit.report.mates import MATES_GLOSSARY, groups_together, summarise_mates
 from cohabit.trace.synthetic import synthetic_workload
@@ -42,6 +43,16 @@ def test_synchronisation_and_loss_by_hand() -> None:
     assert told["mean_wait_others_s"] == 10
     assert told["mean_slowdown_others"] == pytest.approx(1.1)
     assert set(told) == set(MATES_GLOSSARY)
+
+
+def test_the_reports_numbers_are_those_of_the_papers_formulas() -> None:
+    """C18 and C19, computed by other code."""
+    run = table([60, 90, 300], ["g1", "g1", "g2"], [20, 90, 250], [30, 0, 45])
+    told, starts_s = summarise_mates(run), run.start_us / SECOND
+    lost = paper.service_unit_loss_node_hours([4, 4, 4], [30, 0, 45])
+    assert told["mean_sync_s"] == pytest.approx(60 * (paper.sync_time_minutes([20, 90, 250], starts_s) or 0))
+    assert told["held_node_hours"] == pytest.approx(lost)
+    assert told["held_share"] == pytest.approx(paper.service_unit_loss_fraction(lost, machine_nodes=8, span_s=400))
 
 
 def test_without_mates_nothing_is_lost() -> None:

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cohabit.model.records import RunTable
+from cohabit.model.units import SECOND
+from cohabit.predict.variability_data import Norms, freeze
 from cohabit.report import paper_metrics as paper
+from cohabit.report.metrics import summarise
 
 
 def test_s64_throughput_is_one_over_mean_turnaround() -> None:
@@ -102,3 +106,32 @@ def test_i34_makespan_from_first_start_relative_to_fifo() -> None:
     assert paper.normalised_makespan(85, 100) == pytest.approx(0.85)
     assert paper.normalised_makespan(85, 0) is None
     assert paper.queue_makespan_s([], []) is None
+
+
+def test_the_reports_numbers_are_those_of_the_papers_formulas(crowded_run: RunTable) -> None:
+    """summary.json is computed by other code: on a crowded machine of 4,000 jobs both must say the same."""
+    run, told = crowded_run, summarise(crowded_run)
+    submit, start, end = (one / SECOND for one in (run.workload.submit_us, run.start_us, run.end_us))
+    waits, runs = paper.wait_s(submit, start), paper.run_s(start, end)
+    assert waits.max() > 0, "somebody waited"
+    assert told["mean_wait_s"] == pytest.approx(paper.mean_queue_time_s(submit, start))
+    assert told["mean_wait_s"] == pytest.approx(60 * (paper.mean_wait_minutes(submit, start) or 0))
+    assert told["mean_run_s"] == pytest.approx(runs.mean())
+    assert told["mean_turnaround_s"] == pytest.approx((waits + runs).mean())
+    assert told["mean_slowdown"] == pytest.approx(paper.mean_slowdown(waits, runs))
+    assert told["makespan_s"] == pytest.approx(paper.makespan_s(submit, end))
+    assert told["throughput_per_s"] == pytest.approx(paper.throughput_per_s(paper.turnaround_s(submit, end)))
+
+
+def test_the_models_labels_are_those_of_the_papers_formulas() -> None:
+    """R10 and R45: what a gate is taught as variation is what a reproduction counts as varying."""
+    rng = np.random.default_rng(1)
+    app = [("AMG", "Laghos")[number] for number in rng.integers(0, 2, 200)]
+    run_s = rng.normal(100.0, 10.0, 200) * np.where(np.array(app) == "AMG", 1.0, 3.0)
+    norms: Norms = freeze(app, run_s)
+    mean_s, sigma_s = (np.array([of[name] for name in app]) for of in (norms.mean_s, norms.deviation_s))
+    deviation = paper.run_deviation(run_s, mean_s, sigma_s)
+    varying = paper.varying_runs(deviation)
+    assert 0 < varying.sum() < 200
+    assert norms.varies(app, run_s).tolist() == varying.astype(int).tolist()
+    assert paper.variation_by_application(app, deviation) == pytest.approx({"AMG": 0.0, "Laghos": 0.0}, abs=1e-9)

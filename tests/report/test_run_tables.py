@@ -19,9 +19,15 @@ from hypothesis import strategies as st
 from cohabit.model.errors import InputError
 from cohabit.model.records import NEVER, NodeRanges, RunTable
 from cohabit.model.workload import Workload
-from cohabit.report.node_lists import node_list_column, node_ranges_of
 from cohabit.report.summary_file import write_summary
-from cohabit.report.tables import read_jobs_parquet, seconds_column, write_jobs_csv, write_jobs_parquet
+from cohabit.report.tables import (
+    node_list_column,
+    node_ranges_of,
+    read_jobs_parquet,
+    seconds_column,
+    write_jobs_csv,
+    write_jobs_parquet,
+)
 from cohabit.whole_files import replacing
 
 RunOf = Callable[..., RunTable]

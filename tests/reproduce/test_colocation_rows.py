@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cohabit.report.reproduction import render_page
-from cohabit.reproduce.colocation import PAPER
+from cohabit.reproduce.colocation.paper import PAPER
 from cohabit.reproduce.colocation.plan import Sizes
 from cohabit.reproduce.colocation.worlds import FACTORS, PARAMETERS
-from cohabit.reproduce.papers import PREFIXES, Options, Reproduction, reproduce
+from cohabit.reproduce.papers import PAPERS, Options, Reproduction, reproduce
 from cohabit.reproduce.rows import contract
 
 TINY = Sizes(
@@ -32,7 +32,7 @@ def small() -> Reproduction:
 def test_every_row_of_the_contract_is_there_with_its_band(small: Reproduction) -> None:
     found = {one.id: one for one in small.rows}
     for name, about in contract().items():
-        if name.startswith(PREFIXES["colocation"]):
+        if name.startswith(PAPERS["colocation"]):
             assert found[name].measured is not None
             assert (found[name].low, found[name].high, found[name].role) == (about.low, about.high, about.role)
     assert [one.id for one in small.rows if one.role == "calibrated"] == ["I31.fifo_shared_pct"]
@@ -59,7 +59,7 @@ def test_hindsight_is_said_where_the_figures_are(small: Reproduction) -> None:
     assert any("not free of hindsight" in words for words in small.about)
     found = {one.id: one for one in small.rows}
     for name in contract():
-        if name.startswith(PREFIXES["colocation"]):
+        if name.startswith(PAPERS["colocation"]):
             assert "chosen after results had been seen" in found[name].note
     for name in ("I7.forest_blind_r2", "I31.mean_makespan_pct", "I31.di_minus_model_points"):
         for tag, words in (("guessed", "the second"), ("independent", "the first")):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cohabit.report.reproduction import render_page
-from cohabit.reproduce.coscheduling import PAPER
 from cohabit.reproduce.coscheduling.lab import (
     LARGE,
     LUBLIN,
@@ -22,19 +20,21 @@ from cohabit.reproduce.coscheduling.lab import (
     workloads,
 )
 from cohabit.reproduce.coscheduling.ours import pooled_sync, stuck
+from cohabit.reproduce.coscheduling.paper import PAPER
 from cohabit.reproduce.coscheduling.plan import BASE, COMBINATIONS, LOADS, PROPORTIONS, SCHEMES, Plan, Sizes
 from cohabit.reproduce.coscheduling.studies import (
-    extra,
+    EXTRA_WAIT,
+    WAIT,
     grows,
     hold_over_yield,
     least,
     most,
-    number,
     share_of_cells,
     together,
+    value,
     yield_loss,
 )
-from cohabit.reproduce.papers import PREFIXES, Options, Reproduction, reproduce
+from cohabit.reproduce.papers import PAPERS, Options, Reproduction, reproduce
 from cohabit.reproduce.rows import contract
 from cohabit.trace.synthetic import offered_load
 
@@ -52,7 +52,7 @@ def small() -> Reproduction:
 
 def test_every_row_of_the_contract_is_there(small: Reproduction) -> None:
     found = {one.id: one for one in small.rows}
-    wanted = [name for name in contract() if name.startswith(PREFIXES["coscheduling"])]
+    wanted = [name for name in contract() if name.startswith(PAPERS["coscheduling"])]
     assert len(wanted) == 14
     assert set(wanted) <= set(found)
     assert all(found[name].measured is not None for name in wanted)
@@ -153,10 +153,10 @@ def test_cells_where_hold_is_worse_or_faster() -> None:
 
 def test_differences_and_extremes() -> None:
     sets = [made(LOADS, lambda one, value, name: machine({"HH": 100, BASE: 40}.get(name, 70)))]
-    assert extra(LARGE, "mean_wait_s", 0.5, "HH")(sets) == 60
-    worst = [extra(LARGE, "mean_wait_s", 0.5, name) for name in COMBINATIONS]
-    assert most(worst, 1 / 60)(sets) == 1
-    assert least([number(LARGE, "mean_wait_s", 0.5, name) for name in ("HH", "YY")])(sets) == 70
+    assert value(WAIT, LARGE, 0.5, "HH")(sets) == 100 / 60
+    assert value(EXTRA_WAIT, LARGE, 0.5, "HH")(sets) == 1
+    assert most(EXTRA_WAIT, LARGE, (0.5,), COMBINATIONS)(sets) == 1
+    assert least(WAIT, LARGE, LOADS, ("HH", "YY"))(sets) == 70 / 60
 
 
 def test_loss_and_its_growth() -> None:
@@ -181,4 +181,13 @@ def test_hold_over_yield_and_groups() -> None:
 
 def test_the_calibration_has_a_digest() -> None:
     assert len(PAPER.calibration_hash(tiny())) == 32
-    assert np.isfinite(len(PAPER.tasks(tiny())))
+
+
+def test_every_case_is_run_once() -> None:
+    names = [task.name for task in PAPER.tasks(tiny())]
+    assert len(set(names)) == len(names)
+    cases = len((BASE, *SCHEMES))
+    counts = {word: sum(name.startswith(f"{word} ") for name in names) for word in ("load", "proportion", "no release")}
+    assert counts == {"load": cases * len(LOADS), "proportion": cases * len(PROPORTIONS), "no release": 1}
+    others = [name for name in names if not name.startswith(("load ", "proportion ", "no release "))]
+    assert {"bounded 0", "full hold 0", "identical", "first-fit HH 0", "lublin HH 0"} <= set(others)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cohabit.reproduce.papers import SALT_VARIABLE, Options, salt_from
 from cohabit.reproduce.rows import (
     EMERGENT,
     Expected,
@@ -15,10 +16,10 @@ from cohabit.reproduce.rows import (
     expected,
     missing,
     noted,
+    own,
     row,
     row_over_sets,
 )
-from cohabit.reproduce.seeds import SALT_VARIABLE, experiment_seed, salt_from
 from cohabit.reproduce.tasks import Task, run_tasks
 from tests.public_data import pinned
 
@@ -32,15 +33,22 @@ def test_the_bands_are_those_of_the_specification() -> None:
     assert stated in ("", ours.read_text(encoding="utf-8"))
 
 
+def test_the_bands_of_the_joint_policy_are_those_of_the_specification() -> None:
+    ours = ROOT / "src" / "cohabit" / "reproduce" / "rows-joint.csv"
+    stated = pinned(ours, "945851072d4ba90907a702b00799fea21dfbe8bac50a760a0b87b58a35d3d8b5", "rows-joint.csv")
+    assert stated in ("", ours.read_text(encoding="utf-8"))
+
+
 def test_the_contract_is_read() -> None:
     about = contract()["S54.sns_gain_pct"]
     assert (about.paper, about.low, about.high, about.role) == (19.8, 14.0, 26.0, EMERGENT)
     assert contract()["P-ways.kept_pct"].paper is None
+    assert (contract()["J.fcfs_gain_pct"].low, contract()["J.fcfs_losses_to_ce"].high) == (20.0, 0.5)
 
 
-def test_nobody_sets_the_band_of_a_contract_row() -> None:
+def test_the_band_of_a_contract_row_is_not_ours() -> None:
     with pytest.raises(AssertionError, match="not ours to set"):
-        expected("S54.sns_gain_pct", BAND)
+        own("S54.sns_gain_pct", "a thing", sum, 10.0, 5.0, 15.0)
     with pytest.raises(AssertionError, match="needs a claim"):
         expected("S99.unheard_of")
 
@@ -88,11 +96,11 @@ def test_rows_come_once() -> None:
 
 
 def test_development_seeds_are_themselves_and_a_salt_hides_them() -> None:
-    assert experiment_seed(7, "", "sequences") == 7
-    salted = {experiment_seed(7, salt, name) for salt in ("a", "b") for name in ("sequences", "mixes")}
+    assert Options(7).seed_of("sequences") == 7
+    salted = {Options(7, salt=salt).seed_of(name) for salt in ("a", "b") for name in ("sequences", "mixes")}
     assert len(salted) == 4
     assert not salted & set(range(100))
-    assert experiment_seed(7, "a", "mixes") == experiment_seed(7, "a", "mixes")
+    assert Options(7, salt="a").seed_of("mixes") in salted
 
 
 def test_the_salt_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

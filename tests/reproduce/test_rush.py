@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cohabit.predict.variability_data import CLASSES
 from cohabit.predict.variability_file import load_variability
 from cohabit.report.reproduction import render_page
-from cohabit.reproduce.papers import PREFIXES, Options, Reproduction, reproduce
+from cohabit.reproduce.papers import PAPERS, Options, Reproduction, reproduce
 from cohabit.reproduce.rows import contract
-from cohabit.reproduce.rush import PAPER
 from cohabit.reproduce.rush.control import SIZED, Collected, History, collected
 from cohabit.reproduce.rush.lab import ADAA, EXPERIMENTS, FCFS, NEVER, RANDOM, TAUGHT, experiments, queue_of, run_trial
 from cohabit.reproduce.rush.learning import Trained
 from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduction, wait_change
+from cohabit.reproduce.rush.paper import PAPER
 from cohabit.reproduce.rush.pictures import counted
 from cohabit.reproduce.rush.plan import Sizes
 from cohabit.reproduce.tasks import run_tasks
@@ -119,7 +121,7 @@ def test_asked_twice_about_the_same_counters_is_one_decision(history: Collected)
 def test_the_model_can_be_used_in_a_scenario(answers: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "variability-model"
     results = {name.removeprefix("rush: "): answer for name, answer in answers.items()}
-    path.write_bytes(PAPER.files(tiny(seed=3), results)["variability-model"])
+    path.write_bytes(PAPER.files(results)["variability-model"])
     model = load_variability(path).model
     assert set(model.norms.mean_s) == set(APPLICATIONS)
     names = ("job_id", "program", "processes", "submit_s", "run_s", "limit_s", "workload_type")
@@ -128,12 +130,16 @@ def test_the_model_can_be_used_in_a_scenario(answers: dict[str, Any], tmp_path: 
     (tmp_path / "scenario.toml").write_text(
         '[cluster]\nnodes = 64\ncores = 32\n[jobs]\nfile = "jobs.csv"\n'
         '[policy]\nname = "rush"\nvariability = "variability-model"\ntelemetry_nodes = "all"\n'
+        f"skip_threshold = 2\ndelay_labels = {json.dumps(CLASSES)}\n"
         '[world]\nweather = "noise"\ncanaries = true\nkill = false\n'
     )
     answer = cohabit("simulate", tmp_path / "scenario.toml", "--json")
     assert answer.code == 0, answer.err
-    assert answer.document["gates"]["variability"]["asked"] >= 3
-    assert not answer.document["gates"]["variability"].get("without_data")
+    told = answer.document["gates"]["variability"]
+    assert "without_data" not in told
+    assert (told["delayed"], told["at_threshold"]) == (6, 3), "whatever it expects, every job is passed over twice"
+    assert answer.document["metrics"]["jobs_ran"] == 3
+    assert answer.document["metrics"]["mean_wait_s"] > 0
 
 
 def test_a_schedule_without_varying_runs_is_drawn() -> None:
@@ -143,11 +149,20 @@ def test_a_schedule_without_varying_runs_is_drawn() -> None:
     assert figure["layout"]["yaxis"]["title"]["text"] == "runs"
 
 
-def test_a_gate_changes_no_weather(history: Collected) -> None:
-    """A job that starts at the same moment beside nobody meets the same sky under every policy."""
-    one = experiments(7)[ADAA]
-    plain, gated = (run_trial(one, SEED, policy, history.norms) for policy in (FCFS, NEVER))
-    np.testing.assert_array_equal(plain["run_s"], gated["run_s"])
+def test_a_gate_changes_no_weather(history: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that a gate keeps back meets the sky of the instant at which it starts, as if it had come only then."""
+    one = experiments(1)[ADAA]
+    (job,) = queue_of(one, SEED)
+    prompt = run_trial(one, SEED, RANDOM, history.norms, rate=0.0)
+    kept_back = run_trial(one, SEED, RANDOM, history.norms, rate=1.0, skip_threshold=3)
+    late_us = round(1_000_000 * (kept_back["start_s"][0] - prompt["start_s"][0]))
+    assert late_us > 0
+    later = [replace(job, submit_us=job.submit_us + late_us)]
+    monkeypatch.setattr("cohabit.reproduce.rush.lab.queue_of", lambda *_: later)
+    came_late = run_trial(one, SEED, RANDOM, history.norms, rate=0.0)
+    assert came_late["start_s"].tolist() == kept_back["start_s"].tolist()
+    assert came_late["run_s"].tolist() == kept_back["run_s"].tolist()
+    assert came_late["run_s"].tolist() != prompt["run_s"].tolist(), "another sky"
 
 
 def test_statistics() -> None:
@@ -180,7 +195,7 @@ def test_models_see_only_what_they_may(history: Collected) -> None:
 def test_every_row_of_the_contract_is_there_with_its_band(small: Reproduction) -> None:
     found = {one.id: one for one in small.rows}
     for name, about in contract().items():
-        if name.startswith(PREFIXES["rush"]):
+        if name.startswith(PAPERS["rush"]):
             assert (found[name].low, found[name].high, found[name].role) == (about.low, about.high, about.role)
             assert "hindsight" in found[name].note
     assert [one.id for one in small.rows if one.role == "calibrated"] == ["R40.base_varying"]

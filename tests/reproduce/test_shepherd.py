@@ -13,9 +13,9 @@ import pytest
 from cohabit.model.errors import InputError
 from cohabit.model.mix import Mix
 from cohabit.report.reproduction import render_page
-from cohabit.reproduce.papers import PREFIXES, Options, Reproduction, reproduce
+from cohabit.reproduce.papers import PAPERS, Options, Reproduction, reproduce
+from cohabit.reproduce.plans import SHARED, shared_file
 from cohabit.reproduce.rows import ROLES, contract
-from cohabit.reproduce.shared_data import SHARED, shared_file
 from cohabit.reproduce.shepherd import lab
 from cohabit.reproduce.shepherd.lab import Case, run_mix, run_set, varied
 from cohabit.reproduce.shepherd.plan import CURVES, Plan, Sizes
@@ -54,7 +54,7 @@ def test_the_document_keeps_the_contract(small: Reproduction) -> None:
     assert list(document) == ["paper", "seed", "calibration_hash", "rows"]
     found = {one["id"]: one for one in document["rows"]}
     for name, about in contract().items():
-        if name.startswith(PREFIXES["shepherd"]):
+        if name.startswith(PAPERS["shepherd"]):
             one = found[name]
             assert (one["low"], one["high"], one["role"]) == (about.low, about.high, about.role)
             assert one["measured"] is not None

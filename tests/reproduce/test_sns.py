@@ -8,7 +8,7 @@ import pytest
 from tiny_runs import tiny
 
 from cohabit.report.reproduction import render_page
-from cohabit.reproduce.papers import PREFIXES, Reproduction, reproduce
+from cohabit.reproduce.papers import PAPERS, Reproduction, reproduce
 from cohabit.reproduce.rows import ROLES, contract
 from cohabit.reproduce.sns.lab import Bench
 from cohabit.sim.machine.constants import calibration_hash
@@ -37,7 +37,7 @@ def test_the_document_keeps_the_contract(small: Reproduction) -> None:
 def test_every_row_of_the_contract_is_there_with_its_band(small: Reproduction) -> None:
     found = {one.id: one for one in small.rows}
     for name, about in contract().items():
-        if name.startswith(PREFIXES["sns"]):
+        if name.startswith(PAPERS["sns"]):
             assert (found[name].low, found[name].high, found[name].role) == (about.low, about.high, about.role)
 
 

@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from cohabit.app.scenario.reading import Scenario, read_scenario
+from cohabit.app.scenario.reading import read_scenario
+from cohabit.app.scenario.tables import Scenario
 from cohabit.app.simulate import simulation
 from cohabit.model.command import StartJob
 from cohabit.model.event import Event, ProgressMeasured

@@ -13,7 +13,7 @@ from cohabit.model.command import Command
 from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.telemetry import decode
 from cohabit.model.units import SECOND
-from cohabit.reproduce.rush.machine import core_of, traced
+from cohabit.reproduce.rush.lab import core_of, traced
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS

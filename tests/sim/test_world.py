@@ -8,17 +8,16 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from cohabit.app.scenario.reading import FaultsConfig
+from cohabit.app.scenario.tables import FaultsConfig
 from cohabit.app.simulate.simulation import run
 from cohabit.core import invariants
 from cohabit.core.core import SchedulerCore
 from cohabit.model.event import Event, JobCancelled, JobSubmitted, NodeDown, NodeUp
 from cohabit.model.records import NEVER, STATUS_NAMES
 from cohabit.model.units import HOUR, SECOND
-from cohabit.sim.faults import late_reports, node_failures
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
-from cohabit.sim.world import World
+from cohabit.sim.world import World, late_reports, node_failures
 from cohabit.testing.builders import Choice, TraceRow, job, prepared_trace, scheduler
 from cohabit.testing.randomised import random_trace
 
@@ -189,15 +188,16 @@ def test_with_faults_every_job_still_comes_to_an_end() -> None:
 
 
 def test_facts_of_one_instant_are_told_in_the_order_of_the_contract() -> None:
-    """Completions, other facts, submissions in trace order, and then one step."""
+    """Completions, other facts, submissions in trace order, and then one step; starts are confirmed in another."""
     told: list[list[str]] = []
     world = world_of(
         [traced("a", 0, 10), traced("c", 10, 1), traced("b", 10, 1)], [(10, NodeDown(3)), (10, JobCancelled("x"))]
     )
     world.observe = lambda now_us, events, commands: told.append([type(event).__name__ for event in events])
     world.run()
-    assert told[:2] == [
-        ["JobSubmitted"], ["JobFinished", "NodeDown", "JobCancelled", "JobSubmitted", "JobSubmitted"]
+    assert told[:4] == [
+        ["JobSubmitted"], ["JobStarted"],
+        ["JobFinished", "NodeDown", "JobCancelled", "JobSubmitted", "JobSubmitted"], ["JobStarted", "JobStarted"],
     ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from cohabit.agent.resctrl.files import Mount
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve import serving
 from cohabit.app.serve.serving import ServeConfig, Service, open_parts
 from cohabit.backend.local.executor import LocalBackend

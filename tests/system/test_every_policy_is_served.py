@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from cohabit.agent.resctrl.files import Mount
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve import serving
 from cohabit.app.serve.serving import ServeConfig, Service, verify_journal
 from cohabit.backend.local.executor import LocalBackend

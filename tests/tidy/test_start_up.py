@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -144,3 +145,32 @@ def test_machine_code_of_versions_long_unused_is_removed(tmp_path: Path) -> None
     os.utime(kernels / own, (time.time() - 2 * month,) * 2)
     subprocess.run([sys.executable, "-c", code], check=True, env=env, timeout=300)
     assert sorted(path.name for path in kernels.iterdir()) == sorted([own, "recent"])
+
+
+RAISED_AFTER_AN_EDIT = """
+import sys
+from pathlib import Path
+from cohabit.orders import power
+if "edit" in sys.argv:
+    file = Path(power.__file__)
+    file.write_text(file.read_text() + "# another version\\n")
+print(power.power(2.0, 3.0))
+from cohabit import kept_code
+kept_code.digest_of.cache_clear()
+kept_code.LOADED_S = float("inf")  # as a process that begins now sees it
+print(kept_code.is_warm("power.power"))
+"""
+
+
+@pytest.mark.slow
+def test_code_of_files_that_changed_after_they_were_loaded_is_not_kept_for_others(tmp_path: Path) -> None:
+    """An upgrade while a process runs: what that process compiles later is the old version's."""
+    copy = tmp_path / "src" / "cohabit"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    env = os.environ | {"COHABIT_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(copy.parent)}
+    for more, warm in (("edit", "False"), ("", "True")):
+        done = subprocess.run(
+            [sys.executable, "-c", RAISED_AFTER_AN_EDIT, more], capture_output=True, text=True, timeout=300,
+            check=False, env=env,
+        )  # fmt: skip
+        assert (done.stdout.split(), done.stderr) == (["8.0", warm], "")

@@ -25,8 +25,7 @@ from cohabit.trace.coupled_machines import (
 from cohabit.trace.lublin import BATCH, INTERACTIVE, KINDS, UNDIVIDED, generate_lublin, half_hour_weights
 from cohabit.trace.mix import generate_mix
 from cohabit.trace.poisson import generate_poisson
-from cohabit.trace.requests import POPULAR_REQUESTS_US, request_times
-from cohabit.trace.synthetic import offered_load
+from cohabit.trace.synthetic import POPULAR_REQUESTS_US, offered_load, request_times
 
 GENERATORS: dict[str, Callable[[np.random.Generator], Workload]] = {
     **{f"lublin {kind}": lambda rng, kind=kind: generate_lublin(rng, 3000, 200, kind=kind) for kind in KINDS},

@@ -10,8 +10,7 @@ import pytest
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Workload
-from cohabit.trace.dependencies import check_dependencies
-from cohabit.trace.jobs_csv import read_jobs_csv
+from cohabit.trace.jobs_csv import check_dependencies, read_jobs_csv
 
 HEADER = "job_id,program,processes,submit_s"
 

@@ -11,7 +11,7 @@ import pytest
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from cohabit.model.workload import BAD_SIZE, Workload
-from cohabit.trace.pairing import NOBODY, Tie, by_column, by_proportion, by_vicinity, chosen_by_proportion
+from cohabit.trace.pairing import NO_MEMBER, Tie, by_column, by_proportion, by_vicinity, chosen_by_proportion
 from cohabit.trace.synthetic import synthetic_workload
 
 
@@ -55,7 +55,7 @@ def test_files_need_not_be_sorted_and_rejected_jobs_have_no_mates() -> None:
 
 def test_three_domains_gather_around_the_first() -> None:
     jobs = {"a": jobs_at(0, 1000), "b": jobs_at(1, 1001), "c": jobs_at(1002)}
-    assert rows(by_vicinity(jobs, 60 * SECOND)) == [(0, 0, NOBODY), (1, 1, 0)]
+    assert rows(by_vicinity(jobs, 60 * SECOND)) == [(0, 0, NO_MEMBER), (1, 1, 0)]
     assert by_vicinity(jobs, 60 * SECOND)[1].name == "a:2+b:2+c:1"
 
 

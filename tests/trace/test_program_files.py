@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cohabit.model.curve import Curve
 from cohabit.model.errors import InputError
 from cohabit.trace.cache_curves import parse_curves
-from cohabit.trace.programs import check_ways, parse_programs, read_curves, read_program_file, read_programs
+from cohabit.trace.programs import check_ways, parse_programs, read_curves, read_programs
 from tests.breadth import examples
 
 CURVES = Path(__file__).resolve().parents[1] / "data" / "cache-ways" / "pbbcache_metrics.csv"
@@ -157,7 +157,7 @@ def test_files(tmp_path: Path) -> None:
         read_programs(tmp_path / "absent.json")
     plain = tmp_path / "programs.json"
     plain.write_text(text_of())
-    assert read_program_file(plain) == read_programs(path)
+    assert read_programs(plain) == read_programs(path)
 
 
 @pytest.mark.slow
@@ -236,7 +236,6 @@ def test_the_public_curves_load() -> None:
     programs = read_curves(CURVES)
     assert len(programs) == 28
     assert sum(programs.raised.values()) == 77
-    assert programs == read_program_file(CURVES)
     check_ways(programs, 11, "here")
     for one in programs.values():
         assert one.ipc.ways == tuple(range(1, 12))

@@ -103,7 +103,6 @@ def test_impossible_sequences_are_refused() -> None:
         (lambda: generate_sequence(rng(), PROGRAMS, ratio=(0.8, 0.4)), "cannot be"),
         (lambda: generate_sequence(rng(), some, 2, ratio=(0.5, 0.6), node=NODE), "10,000 draws"),
         (lambda: generate_sequence(rng(), PROGRAMS, alpha=2.0), "alpha"),
-        (lambda: generate_sequence(rng(), PROGRAMS, limit_factor=0.5), "too short"),
         (lambda: ratio_mix(rng(), PROGRAMS, 1.5), "cannot be"),
         (lambda: ratio_mix(rng(), PROGRAMS, 0.5, scaling="XX"), "no program called 'XX'"),
         (lambda: label_with_programs(generate_poisson(rng(), 5, 8), some, 0.5, rng(), node=NODE), "no scaling"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cohabit.app.doctor import health
-from cohabit.app.doctor.tools import install, look
+from cohabit.app.doctor.health import install, look
 from tests.cli.cli_calls import cohabit
 
 
@@ -23,9 +23,9 @@ def test_what_is_not_here_comes_with_the_command_of_this_system(
     monkeypatch.delenv("SPARK_HOME", raising=False)
     found = {one.what: one for one in look()}
     sudo = "" if os.geteuid() == 0 else "sudo "
-    assert (found["MPI"].found, found["MPI"].command) == ("", f"{sudo}{manager} install {package}")
+    assert (found["MPI"].found, found["MPI"].command) == ("not here", f"{sudo}{manager} install {package}")
     assert "--framework mpi" in found["MPI"].advice
-    assert (found["Spark"].found, found["Spark"].command) == ("", "")
+    assert (found["Spark"].found, found["Spark"].command) == ("not here", "")
     assert "SPARK_HOME" in found["Spark"].advice
     program.unlink()
     assert install(("openmpi-bin", "openmpi")) == ""

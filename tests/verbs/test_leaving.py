@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.cli_calls import COMMAND, Answer, cohabit
-from tests.live.test_peers import make_certificates
+from tests.live.peers.test_peers import make_certificates
 from tests.verbs.living import AN_ACCOUNT, ROOT_JOBS, Scheduler
 
 TICKS = "i=0; while [ $i -lt 6000 ]; do echo tick $i; i=$((i+1)); sleep 0.1; done"

@@ -279,6 +279,48 @@ def test_draining_a_node(living: Scheduler) -> None:
     living.call("nodes", "--drain", "99").sentence()
 
 
+def test_a_reservation_closes_nodes_to_jobs_that_would_run_into_it(living: Scheduler) -> None:
+    try:
+        found = living.ok("nodes", "--reserve", "cooling", "--nodes", "0-1", "--from", "+5m", "--for", "1h")
+        (window,) = found["windows"]
+        assert (window["name"], window["nodes"], window["end"] - window["begin"]) == ("cooling", "0-1", 3600)
+        long, short = (living.submit("--limit", limit, "--", "true") for limit in ("10m", "1m"))
+        living.ok("wait", short)
+        assert "window cooling closes nodes 0-1 in" in living.ok("why", long)["why"]
+        assert "cooling" in living.call("nodes").out
+        moved = living.ok("nodes", "--reserve", "cooling", "--nodes", "1", "--for", "1h")["windows"]
+        assert [one["nodes"] for one in moved] == ["1"]
+        living.ok("wait", long)
+    finally:
+        assert living.ok("nodes", "--unreserve", "cooling")["windows"] == []
+    entries = living.ok("audit")["entries"]
+    assert ("unreserve", "window cooling") in [(one["action"], one["about"]) for one in entries]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--unreserve", "nothing"), "there is no such window"),
+        (("--unreserve", "slurm:x"), "resource manager"),
+        (("--reserve", "w"), "--nodes is missing"),
+        (("--reserve", "w", "--nodes", "0"), "--for is missing"),
+        (("--nodes", "0"), "no name"),
+        (("--reserve", "w", "--nodes", "99", "--for", "1h"), "the cluster has 0 to 1"),
+        (("--reserve", "w", "--nodes", "1-0", "--for", "1h"), "not a list of nodes"),
+        (("--reserve", "w", "--nodes", "a", "--for", "1h"), "not a list of nodes"),
+        (("--reserve", "w", "--nodes", "0", "--for", "long"), "not a duration"),
+        (("--reserve", "w", "--nodes", "0", "--for", "0"), "before it begins"),
+        (("--reserve", "w", "--nodes", "0", "--for", "1h", "--from", "soon"), "no point in time"),
+        (("--reserve", "w", "--nodes", "0", "--for", "1h", "--from", "2020-01-01"), "ended already"),
+        (("--reserve", "two words", "--nodes", "0", "--for", "1h"), "letters, digits"),
+    ],
+)
+def test_what_is_wrong_with_a_reservation_is_said_in_one_sentence(
+    living: Scheduler, words: tuple[str, ...], said: str
+) -> None:
+    assert said in living.call("nodes", *words).sentence()
+
+
 def test_all_of_one_users_jobs_can_be_cancelled(living: Scheduler) -> None:
     jobs = [living.submit("--hold", "--", "true") for _ in range(3)]
     cancelled = {one["job"] for one in living.ok("cancel", "--all")["jobs"]}

@@ -1,1 +1,1 @@
-"""What runs on a node: launching programs, binding them to cores, measuring them. Imports the model only."""
+"""The node: launching programs, binding them to cores, measuring them. Imports the model only."""

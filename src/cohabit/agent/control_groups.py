@@ -36,14 +36,19 @@ class Offer:
     problems: tuple[str, ...] = ()
 
 
-def find_trees(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> dict[str, str]:
-    """Our own group in every tree that is mounted: "unified", or a controller of version 1."""
+def find_trees() -> dict[str, str]:
+    """Return our own groups in the trees that are used here."""
+    return {name: place for name, place in own_groups().items() if name in (UNIFIED, *FIRST_VERSION)}
+
+
+def own_groups() -> dict[str, str]:
+    """Return our own group in every tree that is mounted: "unified", or a controller of version 1."""
     mine: dict[str, str] = {}
-    for line in _text(own).splitlines():
+    for line in _text("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         mine |= dict.fromkeys(controllers.split(",") if controllers else [UNIFIED], path)
     found: dict[str, str] = {}
-    for line in _text(mounts).splitlines():
+    for line in _text("/proc/self/mounts").splitlines():
         words = line.split()
         if len(words) < 4 or words[2] not in ("cgroup", "cgroup2"):
             continue
@@ -51,7 +56,7 @@ def find_trees(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup"
             place = os.path.join(words[1], mine.get(name, "/").lstrip("/"))
             # In a container the path may be that of the host: then the mount itself is our group.
             found.setdefault(name, place if os.path.isdir(place) else words[1])
-    return {name: place for name, place in found.items() if name in (UNIFIED, *FIRST_VERSION)}
+    return found
 
 
 def folder_of(place: str | os.PathLike[str]) -> str:
@@ -81,25 +86,34 @@ def prepare(place: str, trees: Mapping[str, str]) -> Offer:
 
 def _prepare(tree: str, own: str, place: str, trees: Collection[str]) -> tuple[str, list[str]]:
     """Make the folder in one tree; return it and the controllers that limit something there."""
+    limits = [tree] if tree in LIMITS else []
     if tree == UNIFIED:
         own = _above_processes(own)
-        able = [one for one in LIMITS if one in _text(os.path.join(own, "cgroup.controllers")).split()]
-        limits = _descend(own, (FOLDER, place), [one for one in able if one not in trees])
-    else:
-        _descend_first(own, (FOLDER, place), tree)
-        limits = [tree] if tree in LIMITS else []
-    return os.path.join(own, FOLDER, place), limits
+        able = _text(own, "cgroup.controllers").split()
+        limits = _switch_on(own, [one for one in LIMITS if one in able and one not in trees])
+    path = own
+    for name in (FOLDER, place):
+        above, path = path, os.path.join(path, name)
+        os.makedirs(path, exist_ok=True)
+        if tree == UNIFIED:
+            limits = _switch_on(path, limits)
+        for file in ("cpuset.cpus", "cpuset.mems") if tree == "cpuset" else ():
+            if not _text(path, file).strip():  # in version 1 a cpuset starts empty
+                _write(path, file, _text(above, file).strip())
+    trial = os.path.join(path, f"trial-{os.getpid()}")
+    os.mkdir(trial)  # raises OSError unless groups can be made here
+    os.rmdir(trial)
+    return path, limits
 
 
 def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: int) -> list[dict[str, Any]]:
     """Return the groups of one run; 0 and "" mean no limit. `cpus` is a list in the kernel's format."""
-    memory = {True: "memory.max", False: "memory.limit_in_bytes"}
     groups: list[dict[str, Any]] = []
     for tree, base in offer.trees.items():
         unified, settings = tree == UNIFIED, list[tuple[str, str]]()
         own = {one for one in offer.limits if (one == tree if not unified else one not in offer.trees)}
         if "memory" in own and memory_bytes:
-            settings.append((memory[unified], str(memory_bytes)))
+            settings.append(("memory.max" if unified else "memory.limit_in_bytes", str(memory_bytes)))
             # Memory beyond the limit must not be taken from swap either.
             settings.append(("memory.swap.max", "0") if unified else ("memory.memsw.limit_in_bytes", str(memory_bytes)))
             settings += [("memory.oom.group", "1")] if unified else []
@@ -107,7 +121,7 @@ def plan(offer: Offer, name: str, memory_bytes: int, cpus: str, most_processes: 
             settings.append(("pids.max", str(most_processes)))
         if "cpuset" in own and cpus:
             settings.append(("cpuset.cpus", cpus))
-            settings += [] if unified else [("cpuset.mems", _text(os.path.join(base, "cpuset.mems")).strip())]
+            settings += [] if unified else [("cpuset.mems", _text(base, "cpuset.mems").strip())]
         # A tree that limits nothing is joined only if all processes in it can be killed at once.
         if settings or unified or (tree == "freezer" and UNIFIED not in offer.trees):
             join = "cgroup.procs" if unified else "tasks"
@@ -145,14 +159,13 @@ def join(group: Group) -> None:
 
 def members(groups: Iterable[Group]) -> set[int]:
     """Return the processes in any of the groups."""
-    return {int(word) for group in groups for word in _text(os.path.join(group["path"], "cgroup.procs")).split()}
+    return {int(word) for group in groups for word in _text(group["path"], "cgroup.procs").split()}
 
 
 def kill(groups: Sequence[Group]) -> None:
     """Kill all processes in the groups until none is left, however fast they fork; zombies wait for their reaper."""
     for group in groups:
-        switch = os.path.join(group["path"], "cgroup.kill")
-        if os.path.exists(switch):
+        if os.path.exists(os.path.join(group["path"], "cgroup.kill")):
             with contextlib.suppress(OSError):
                 _write(group["path"], "cgroup.kill", "1")
     struck, until = set[int](), time.monotonic() + _PATIENCE_S
@@ -199,7 +212,7 @@ def out_of_memory(groups: Iterable[Group]) -> bool:
     """Return whether the kernel killed a process in the groups for lack of memory."""
     for group in groups:
         for file in ("memory.events", "memory.oom_control"):
-            for line in _text(os.path.join(group["path"], file)).splitlines():
+            for line in _text(group["path"], file).splitlines():
                 name, _, number = line.partition(" ")
                 if name == "oom_kill" and int(number or 0) > 0:
                     return True
@@ -228,25 +241,13 @@ def tidy_up(offer: Offer) -> None:
                 os.rmdir(path)
 
 
-def _descend(own: str, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Enable the controllers from group to group (version 2); return those that are enabled in the last group."""
-    path, able = own, list(wanted)
-    for name in names:
-        able = [one for one in able if _switch_on(path, one)]
-        path = os.path.join(path, name)
-        os.makedirs(path, exist_ok=True)
-    able = [one for one in able if _switch_on(path, one)]
-    _writable(path)
-    return able
-
-
 def _above_processes(own: str) -> str:
     """Return the group below which others can be limited: in version 2 it must have no processes itself. Our processes
     go to the subgroup "controller" if systemd made it (DelegateSubgroup=controller) or if all processes in the group
     are ours."""
     if os.path.basename(own) == CONTROLLER:
         return os.path.dirname(own)
-    here = _text(os.path.join(own, "cgroup.procs")).split()
+    here = _text(own, "cgroup.procs").split()
     ours = {str(os.getpid()), str(os.getppid()), "0"}  # the launcher and its controller
     if os.path.exists(os.path.join(own, "cgroup.type")) and here and set(here) <= ours:  # the root has no such file
         with contextlib.suppress(OSError):
@@ -256,36 +257,20 @@ def _above_processes(own: str) -> str:
     return own
 
 
-def _switch_on(path: str, controller: str) -> bool:
-    """Return False if the group has processes of its own (the kernel's rule) or if we lack the right."""
-    if controller in _text(os.path.join(path, "cgroup.subtree_control")).split():
-        return True
-    try:
-        _write(path, "cgroup.subtree_control", f"+{controller}")
-    except FileNotFoundError:
-        raise  # the group itself has gone
-    except OSError:
-        return False
-    return True
-
-
-def _descend_first(own: str, names: Sequence[str], tree: str) -> None:
-    """Make the folders in version 1: a cpuset starts empty and must be given the values of its parent."""
-    path = own
-    for name in names:
-        above, path = path, os.path.join(path, name)
-        os.makedirs(path, exist_ok=True)
-        for file in ("cpuset.cpus", "cpuset.mems") if tree == "cpuset" else ():
-            if not _text(os.path.join(path, file)).strip():
-                _write(path, file, _text(os.path.join(above, file)).strip())
-    _writable(path)
-
-
-def _writable(path: str) -> None:
-    """Raise OSError unless groups can be made here."""
-    trial = os.path.join(path, f"trial-{os.getpid()}")
-    os.mkdir(trial)
-    os.rmdir(trial)
+def _switch_on(path: str, controllers: Sequence[str]) -> list[str]:
+    """Enable controllers for subgroups (version 2); return those that are enabled. Others are not, if the group has
+    processes of its own (the kernel's rule) or if we lack the right."""
+    enabled = []
+    for controller in controllers:
+        try:
+            if controller not in _text(path, "cgroup.subtree_control").split():
+                _write(path, "cgroup.subtree_control", f"+{controller}")
+            enabled.append(controller)
+        except FileNotFoundError:
+            raise  # the group itself has gone
+        except OSError:
+            continue
+    return enabled
 
 
 def _freeze(groups: Iterable[Group], frozen: bool) -> None:
@@ -309,9 +294,10 @@ def _write(path: str, file: str, text: str) -> None:
         os.close(descriptor)
 
 
-def _text(path: str) -> str:
+def _text(*path: str) -> str:
+    """Return the content of a file; empty if it cannot be read."""
     try:
-        with open(path, "rb", 0) as stream:
+        with open(os.path.join(*path), "rb", 0) as stream:
             return stream.read().decode()
     except OSError:
         return ""

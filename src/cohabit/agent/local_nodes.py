@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from cohabit.agent.resctrl.offer import ResctrlOffer
 from cohabit.agent.topology import Core, Topology, format_cpus
@@ -55,24 +55,22 @@ def divide(topology: Topology, by: str | int = MACHINE, offer: ResctrlOffer | No
     total = len(topology.cores)
     nodes = tuple(
         LocalNode(
-            name=f"node{number}", cores=tuple(cores), memory_bytes=topology.memory_bytes * len(cores) // total,
+            name=f"node{number}",
+            cores=tuple(cores),
+            memory_bytes=topology.memory_bytes * len(cores) // total,
             domains=tuple(sorted({core.domain for core in cores if core.domain is not None})),
         )
         for number, cores in enumerate(parts)
-    )  # fmt: skip
+    )
     return _with_ways(nodes, offer) if offer is not None and offer.cache is not None else nodes
 
 
 def node_groups(nodes: Sequence[LocalNode]) -> tuple[NodeGroup, ...]:
     """Return the same nodes as groups of a cluster: runs of equal nodes, numbered in the same order."""
-    found = []
-    for (cores, memory, ways, least, classes), run in groupby(nodes, _kind):
-        alike = list(run)
-        # Nodes of one machine are domains of one server: jobs can move between them.
-        found.append(NodeGroup(
-            len(alike), cores, memory, ways=ways, min_ways=least, closids=classes, domains=len(alike),
-        ))  # fmt: skip
-    return tuple(found)
+    alone = [NodeGroup(1, len(one.cores), one.memory_bytes, one.ways, one.min_ways, one.classes) for one in nodes]
+    runs = [(group, len(list(run))) for group, run in groupby(alone)]
+    # Nodes of one machine are domains of one server: jobs can move between them.
+    return tuple(replace(group, count=count, domains=count) for group, count in runs)
 
 
 def describe(nodes: Sequence[LocalNode]) -> list[str]:
@@ -84,10 +82,6 @@ def describe(nodes: Sequence[LocalNode]) -> list[str]:
     ]
 
 
-def _kind(node: LocalNode) -> tuple[int, int, int, int, int]:
-    return len(node.cores), node.memory_bytes, node.ways, node.min_ways, node.classes
-
-
 def _split(cores: tuple[Core, ...], count: int) -> list[list[Core]]:
     """Split into consecutive cores, so that a part is in as few L3 domains as possible; first parts have one more."""
     if count < 1 or count > len(cores):
@@ -95,12 +89,8 @@ def _split(cores: tuple[Core, ...], count: int) -> list[list[Core]]:
             f"{count} virtual nodes of {len(cores)} cores", "nodes", f"give a number from 1 to {len(cores)}"
         )
     each, more = divmod(len(cores), count)
-    parts, first = [], 0
-    for number in range(count):
-        size = each + (number < more)
-        parts.append(list(cores[first : first + size]))
-        first += size
-    return parts
+    edges = [number * each + min(number, more) for number in range(count + 1)]
+    return [list(cores[first:last]) for first, last in pairwise(edges)]
 
 
 def _with_ways(nodes: tuple[LocalNode, ...], offer: ResctrlOffer) -> tuple[LocalNode, ...]:
@@ -114,12 +104,14 @@ def _with_ways(nodes: tuple[LocalNode, ...], offer: ResctrlOffer) -> tuple[Local
         given = {one.name: (cache.private.first, cache.private.ways, offer.classes) for one in able}
     else:
         given = _runs(able, cache.private.first, cache.private.ways, offer.classes)
-    return tuple(
-        replace(one, first_way=given[one.name][0], ways=given[one.name][1], min_ways=cache.min_ways,
-                classes=given[one.name][2])
-        if one.name in given and given[one.name][1] >= cache.min_ways and given[one.name][2] > 0 else one
-        for one in nodes
-    )  # fmt: skip
+    found = []
+    for one in nodes:
+        first, ways, classes = given.get(one.name, (0, 0, 0))
+        usable = ways >= cache.min_ways and classes > 0
+        found.append(
+            replace(one, first_way=first, ways=ways, min_ways=cache.min_ways, classes=classes) if usable else one
+        )
+    return tuple(found)
 
 
 def _runs(nodes: list[LocalNode], first: int, ways: int, classes: int) -> dict[str, tuple[int, int, int]]:

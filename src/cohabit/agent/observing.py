@@ -60,6 +60,9 @@ def observe_inside(request: Request, source: Source, folder: Path, limit_s: floa
         ended = running.wait(limit_s) or running.stop()
         totals = watch.stop()
     if ended.status != 0 or not totals:
-        raise InputError(f"{request.command[0]!r} did not run inside {source.name} (status {ended.status})", "",
-                         f"leave {source.name} out of the sources")  # fmt: skip
+        raise InputError(
+            f"{request.command[0]!r} did not run inside {source.name} (status {ended.status})",
+            "",
+            f"leave {source.name} out of the sources",
+        )
     return of_totals(totals, alone_s, source.name)

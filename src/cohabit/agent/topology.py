@@ -7,8 +7,10 @@ of a scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from cohabit.model.errors import InputError
@@ -64,7 +66,7 @@ class Topology:
 
 def discover(root: Path = HOST) -> Topology:
     """Read the machine, or a recorded tree of one."""
-    online = parse_cpus(_text(root / _CPUS / "online")) or tuple(sorted(_numbered(root / _CPUS, "cpu")))
+    online = parse_cpus(read_text(root / _CPUS / "online")) or tuple(sorted(_numbered(root / _CPUS, "cpu")))
     if not online:
         raise InputError(f"no CPU is listed in {root / _CPUS}", "", "check that sysfs is mounted on /sys")
     allowed = set(parse_cpus(_allowed(root))) or set(online)
@@ -73,10 +75,38 @@ def discover(root: Path = HOST) -> Topology:
         raise InputError("no CPU that this process may use is online", "", "check the cpuset of its control group")
     domains = _domains(root, online)
     return Topology(
-        cores=_cores(root, usable, domains), domains=domains, numa_bytes=tuple(_memory(root)), online=online,
-        offline=parse_cpus(_text(root / _CPUS / "offline")),
-        forbidden=tuple(cpu for cpu in online if cpu not in allowed), quota_cpus=_quota(root),
-    )  # fmt: skip
+        cores=_cores(root, usable, domains),
+        domains=domains,
+        numa_bytes=tuple(_memory(root)),
+        online=online,
+        offline=parse_cpus(read_text(root / _CPUS / "offline")),
+        forbidden=tuple(cpu for cpu in online if cpu not in allowed),
+        quota_cpus=_quota(root),
+    )
+
+
+def allowed_cores() -> tuple[int, ...]:
+    """Return the CPUs this process may use."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def split_cores(cpus: Sequence[int], root: Path = HOST) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Split CPUs between two programs. Both get half of every socket, so that they share its cache; threads of one core
+    stay together."""
+    first: list[int] = []
+    second: list[int] = []
+    for _, socket in groupby(_cores(root, sorted(cpus), ()), lambda core: core.package):
+        cores = sorted(core.cpus for core in socket)
+        half = (len(cores) + 1) // 2
+        first += [cpu for core in cores[:half] for cpu in core]
+        second += [cpu for core in cores[half:] for cpu in core]
+    if not second:
+        raise InputError(
+            f"{len(cpus)} CPUs of one core cannot be split between two programs",
+            "",
+            'use cores = "shared", or a machine with more cores',
+        )
+    return tuple(first), tuple(second)
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
@@ -89,7 +119,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
 
 
 def format_cpus(cpus: tuple[int, ...]) -> str:
-    """Return the same list in short form."""
+    """Return a list in the kernel's format, in short form."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][1] + 1:
@@ -105,17 +135,20 @@ def describe(topology: Topology) -> list[str]:
     packages = len({core.package for core in topology.cores})
     nodes = len({core.numa for core in topology.cores})
     smt = f", {topology.threads} threads each" if topology.threads > 1 else ""
-    said = [f"{_many(len(topology.cores), 'core')}{smt} on {_many(packages, 'socket')} and "
-            f"{_many(nodes, 'NUMA node')} ({_many(cpus, 'CPU')})"]  # fmt: skip
+    said = [
+        f"{_many(len(topology.cores), 'core')}{smt} on {_many(packages, 'socket')} and "
+        f"{_many(nodes, 'NUMA node')} ({_many(cpus, 'CPU')})"
+    ]
     if topology.domains:
         sizes = sorted({one.size_bytes for one in topology.domains})
         ways = sorted({one.ways for one in topology.domains})
         ids = format_cpus(tuple(one.number for one in topology.domains))
         said.append(
             f"{_many(len(topology.domains), 'L3 domain')} (ids {ids}) of "
-            + " or ".join(f"{size / 2**20:g} MiB" for size in sizes) + " and "
+            + " or ".join(f"{size / 2**20:g} MiB" for size in sizes)
+            + " and "
             + " or ".join(f"{count} ways" if count else "an unknown number of ways" for count in ways)
-        )  # fmt: skip
+        )
     else:
         said.append("the kernel tells of no L3 cache: the whole machine counts as one domain")
     if topology.offline:
@@ -137,14 +170,14 @@ def _cores(root: Path, usable: list[int], domains: tuple[CacheDomain, ...]) -> t
     numa_of = {
         cpu: number
         for number, folder in _numbered(root / _NUMA, "node").items()
-        for cpu in parse_cpus(_text(folder / "cpulist"))
+        for cpu in parse_cpus(read_text(folder / "cpulist"))
     }
     found: dict[tuple[int, ...], Core] = {}
     for cpu in usable:
         place = root / _CPUS / f"cpu{cpu}" / "topology"
         # The list of sibling CPUs, not core_id: core ids repeat across dies and clusters.
-        siblings = parse_cpus(_text(place / "core_cpus_list") or _text(place / "thread_siblings_list")) or (cpu,)
-        threads = tuple(one for one in siblings if one in usable)
+        siblings = read_text(place / "core_cpus_list") or read_text(place / "thread_siblings_list")
+        threads = tuple(one for one in parse_cpus(siblings) or (cpu,) if one in usable)
         package = max(_integer(place / "physical_package_id"), 0)  # ARM firmware may say -1
         found[threads] = Core(threads, package, numa_of.get(cpu, 0), domain_of.get(cpu))
     return tuple(sorted(found.values(), key=lambda one: (one.package, one.numa, one.domain or 0, one.cpus)))
@@ -155,18 +188,18 @@ def _domains(root: Path, online: tuple[int, ...]) -> tuple[CacheDomain, ...]:
     found: dict[tuple[int, ...], CacheDomain] = {}
     for cpu in online:
         for folder in _numbered(root / _CPUS / f"cpu{cpu}" / "cache", "index").values():
-            if _text(folder / "level").strip() == "3":
-                cpus = parse_cpus(_text(folder / "shared_cpu_list")) or (cpu,)
+            if read_text(folder / "level").strip() == "3":
+                cpus = parse_cpus(read_text(folder / "shared_cpu_list")) or (cpu,)
                 if cpus not in found:
                     number = _integer(folder / "id", len(found))
                     ways = _integer(folder / "ways_of_associativity", 0)
-                    found[cpus] = CacheDomain(number, cpus, _size(_text(folder / "size")), ways)
+                    found[cpus] = CacheDomain(number, cpus, _size(read_text(folder / "size")), ways)
     return tuple(sorted(found.values(), key=lambda one: one.number))
 
 
 def _memory(root: Path) -> Iterator[tuple[int, int]]:
     for number, folder in sorted(_numbered(root / _NUMA, "node").items()):
-        for line in _text(folder / "meminfo").splitlines():
+        for line in read_text(folder / "meminfo").splitlines():
             words = line.split()
             if len(words) > 3 and words[2] == "MemTotal:":
                 yield number, int(words[3]) * 2**10
@@ -174,7 +207,7 @@ def _memory(root: Path) -> Iterator[tuple[int, int]]:
 
 def _allowed(root: Path) -> str:
     """Return the CPUs that the kernel lets this process run on: the cpuset of its group and its affinity together."""
-    for line in _text(root / "proc/self/status").splitlines():
+    for line in read_text(root / "proc/self/status").splitlines():
         if line.startswith("Cpus_allowed_list:"):
             return line.partition(":")[2]
     return ""
@@ -183,7 +216,7 @@ def _allowed(root: Path) -> str:
 def _quota(root: Path) -> float | None:
     """Return the tightest limit on processor time from our control group upwards, version 2 or 1."""
     limits = []
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in read_text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -191,9 +224,9 @@ def _quota(root: Path) -> float | None:
         place = mount / path.lstrip("/")
         for folder in (place, *place.parents):
             if controllers:
-                quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+                quota, period = read_text(folder / "cpu.cfs_quota_us"), read_text(folder / "cpu.cfs_period_us")
             else:
-                quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
+                quota, _, period = read_text(folder / "cpu.max").strip().partition(" ")
             if quota.strip().isdigit() and period.strip().isdigit():
                 limits.append(int(quota) / int(period))
             if folder == mount:
@@ -211,7 +244,8 @@ def _numbered(folder: Path, prefix: str) -> dict[int, Path]:
     return {int(number): folder / f"{prefix}{number}" for number in numbers if number.isdigit()}
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the content of a small file of the kernel; empty if it cannot be read."""
     try:
         return path.read_text()
     except OSError:
@@ -220,7 +254,7 @@ def _text(path: Path) -> str:
 
 def _integer(path: Path, default: int = 0) -> int:
     try:
-        return int(_text(path))
+        return int(read_text(path))
     except ValueError:
         return default
 

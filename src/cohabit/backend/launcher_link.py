@@ -20,7 +20,6 @@ from typing import Any
 from cohabit.backend.protocol import BackendError, Launch
 from cohabit.launcher import wire
 from cohabit.launcher.process import Begun, begin
-from cohabit.model.units import SECOND
 
 OPEN_S = 90.0
 LOOK_S = 0.05
@@ -38,8 +37,8 @@ def own_settings(place: Path) -> dict[str, Any]:
 class LauncherRefused(BackendError):
     """The launcher refuses; `number` is an errno where the system refused."""
 
-    def __init__(self, said: str, number: int = 0, back_off_us: int = 60 * SECOND) -> None:
-        super().__init__(said, back_off_us)
+    def __init__(self, said: str, number: int = 0) -> None:
+        super().__init__(said)
         self.number = number
 
 

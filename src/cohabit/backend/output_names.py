@@ -52,10 +52,12 @@ def member_environment(job_id: str, launch: Launch) -> dict[str, str]:
         return {}
     last = launch.array_first + launch.array_count - 1
     return {
-        "COHABIT_ARRAY": job_id.rpartition("_")[0], "COHABIT_ARRAY_MEMBER": str(member),
-        "COHABIT_ARRAY_FIRST": str(launch.array_first), "COHABIT_ARRAY_LAST": str(last),
+        "COHABIT_ARRAY": job_id.rpartition("_")[0],
+        "COHABIT_ARRAY_MEMBER": str(member),
+        "COHABIT_ARRAY_FIRST": str(launch.array_first),
+        "COHABIT_ARRAY_LAST": str(last),
         "COHABIT_ARRAY_SIZE": str(launch.array_count),
-    }  # fmt: skip
+    }
 
 
 def number_of(job_id: str, launch: Launch) -> int | None:

@@ -30,7 +30,7 @@ ENDED = "ended"
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a job executes. The core does not need it; the store keeps it beside the job."""
+    """The command of a job and its surroundings. The core does not need it; the store keeps it beside the job."""
 
     command: tuple[str, ...]
     environment: dict[str, str] = {}  # all of it; nothing is inherited from the controller
@@ -62,7 +62,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What a back end can do besides starting and stopping jobs."""
+    """Abilities of a back end besides starting and stopping jobs."""
 
     fuses: bool = False  # stops a run at its fuse even if the controller is dead
     moves: bool = False  # MoveJob

@@ -6,27 +6,20 @@ from typing import Annotated
 
 import typer
 
-from cohabit.cli.server_options import AsJson, Server
-
-EXAMPLE = "\b\nExample:\n  cohabit audit --limit 20"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="audit", short_help="Who did what; for operators.", epilog=EXAMPLE)(audit)
+from cohabit.cli.console import show_json, table
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import moment, plain
+from cohabit.cli.options import AsJson, Server, asking
+from cohabit.model.errors import InputError
 
 
+@verb("audit", "Changes that users requested; for operators.", "cohabit audit --limit 20")
 def audit(
-    limit: Annotated[int, typer.Option(metavar="N", help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 50,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the latest changes somebody asked for, and all that was refused, the newest last."""
-    from cohabit.cli.console import show_json, table
-    from cohabit.cli.job_words import moment, plain
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
-
+    """List the latest changes that users requested, and all that was refused, the newest last."""
     if not 1 <= limit <= 10_000:
         raise InputError(f"--limit {limit} cannot be", "", "give 1 to 10000")
     with asking(server) as client:
@@ -41,7 +34,7 @@ def audit(
     if rows:
         table("", ["when", "user", "from", "wanted", "about", "came of it"], rows)
     else:
-        typer.echo("nobody has changed anything yet")
+        typer.echo("no changes have been requested yet")
 
 
 def _came_of(status: int, said: str) -> str:

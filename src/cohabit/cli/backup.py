@@ -5,23 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cohabit.cli.console import note, progress, show_json
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson
 
 PLACE = "The controller's site file, or the folder it serves from."
 
 
-def register(app: typer.Typer) -> None:
-    """Add both verbs."""
-    example = "\b\nExample:\n  cohabit backup site.toml monday.db"
-    app.command(name="backup", short_help="Copy a controller's journal while it runs.", epilog=example)(backup)
-    example = "\b\nExample:\n  cohabit restore monday.db site.toml"
-    app.command(name="restore", short_help="Bring a copied journal back.", epilog=example)(restore)
-
-
+@verb("backup", "Copy a controller's journal while it runs.", "cohabit backup site.toml monday.db")
 def backup(
-    place: Annotated[Path, typer.Argument(metavar="PLACE|SITE.toml", help=PLACE)],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file; nothing is overwritten.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    place: Annotated[Path, Argument("PLACE|SITE.toml", PLACE)],
+    file: Annotated[Path, Argument("FILE", "A new file; nothing is overwritten.")],
+    as_json: AsJson = False,
 ) -> None:
     """Copy all that a controller must not lose (facts, checkpoints, records of jobs) as it is at one instant.
 
@@ -29,7 +24,6 @@ def backup(
     owner may read the copy, which has the environments of all jobs.
     """
     from cohabit.app.serve.replaying import journal_of
-    from cohabit.cli.console import progress
     from cohabit.live.controller.backup import back_up
 
     _, journal = journal_of(place)
@@ -38,13 +32,14 @@ def backup(
     _say(as_json, "file", file, copied.jobs, copied.batches, copied.version)
 
 
+@verb("restore", "Bring a copied journal back.", "cohabit restore monday.db site.toml")
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `cohabit backup` wrote.")],
-    place: Annotated[Path, typer.Argument(metavar="PLACE|SITE.toml", help=PLACE)],
+    file: Annotated[Path, Argument("FILE", "What `cohabit backup` wrote.")],
+    place: Annotated[Path, Argument("PLACE|SITE.toml", PLACE)],
     replace: Annotated[
-        bool, typer.Option("--replace", help="Put a journal that is there aside (as journal.db.replaced).")
+        bool, Option("--replace", help="Put a journal that is there aside (as journal.db.replaced).")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a backup the journal again; the controller must not be running.
 
@@ -52,7 +47,6 @@ def restore(
     they were submitted not to be.
     """
     from cohabit.app.serve.replaying import journal_of
-    from cohabit.cli.console import progress
     from cohabit.live.controller.backup import bring_back
     from cohabit.live.controller.place import only_one, open_place
 
@@ -64,8 +58,6 @@ def restore(
 
 
 def _say(as_json: bool, what: str, where: Path | str, jobs: int, batches: int, version: int) -> None:
-    from cohabit.cli.console import note, show_json
-
     shown = where if isinstance(where, Path) else where.rpartition("@")[2]
     if as_json:
         show_json({what: str(shown), "jobs": jobs, "batches": batches, "version": version})

@@ -8,38 +8,34 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson, naming, scenario_for
+
 if TYPE_CHECKING:
     from cohabit.model.records import RunTable
     from cohabit.report.intervals import Comparison
 
-EXAMPLES = """\b
-Examples:
-  cohabit compare scenario.toml --policies ce,ce-easy,sjf+easy --repeat 5 --out comparison
-  cohabit compare jobs.swf --policies fcfs+easy,wfp+easy,fcfs+conservative"""
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="compare", short_help="The same jobs under several policies.", epilog=EXAMPLES)(compare)
-
-
+@verb(
+    "compare",
+    "The same jobs under several policies.",
+    "cohabit compare scenario.toml --policies ce,ce-easy,sjf+easy --repeat 5 --out comparison",
+    "cohabit compare jobs.swf --policies fcfs+easy,wfp+easy,fcfs+conservative",
+)
 def compare(
-    source: Annotated[Path, typer.Argument(metavar="SCENARIO.toml|TRACE", help="What to run.")],
-    policies: Annotated[
-        str, typer.Option(help="Names separated by commas: bundles, or order+backfill.")
-    ] = "ce,ce-easy",
-    repeat: Annotated[int, typer.Option(help="Repeats with seeds SEED, SEED + 1, ...")] = 1,
-    nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the file's.")] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores per node.")] = None,
-    seed: Annotated[int | None, typer.Option(help="First seed.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write summary.json and report.html.")] = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write summary.json only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    source: Annotated[Path, Argument("SCENARIO.toml|TRACE", "What to run.")],
+    policies: Annotated[str, Option(help="Names separated by commas: bundles, or order+backfill.")] = "ce,ce-easy",
+    repeat: Annotated[int, Option(help="Repeats with seeds SEED, SEED + 1, ...")] = 1,
+    nodes: Annotated[int | None, Option(help="Machine size; otherwise the file's.")] = None,
+    cores: Annotated[int | None, Option(help="Cores per node.")] = None,
+    seed: Annotated[int | None, Option(help="First seed.")] = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Write summary.json and report.html.")] = None,
+    no_report: Annotated[bool, Option("--no-report", help="Write summary.json only.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Run several policies on the same jobs and say which serves whom better."""
+    """Run several policies on the same jobs and compare how they serve jobs and users."""
     from cohabit.app.simulate import comparison, outputs
-    from cohabit.cli.console import note, progress, show_json
-    from cohabit.cli.scenario_options import naming, scenario_for
     from cohabit.report.summary_file import write_summary
 
     if out is not None:
@@ -76,8 +72,6 @@ def compare(
 
 def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> None:
     """Print the table: one row per policy."""
-    from cohabit.cli.console import SHORT_LABELS, table
-
     wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
     policies = list(dict.fromkeys(run.policy for run in runs))
     names = [name for name in wanted if any(judged.cells[policy, name].value.mean is not None for policy in policies)]

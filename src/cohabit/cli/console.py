@@ -33,6 +33,16 @@ def show_json(document: Any) -> None:
     echo(json.dumps(document, indent=1, allow_nan=False))
 
 
+def show_result(document: Any, as_json: bool, words: str | Callable[[Any], object]) -> None:
+    """Print a result: as one JSON document, or in words (a text, or a function that prints the document)."""
+    if as_json:
+        show_json(document)
+    elif isinstance(words, str):
+        echo(words)
+    else:
+        words(document)
+
+
 def note(text: str) -> None:
     """Print a message beside the result."""
     echo(f"cohabit: {text}", stream=sys.stderr)
@@ -48,9 +58,12 @@ def progress(label: str) -> Iterator[Advance | None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(label, total=None, rate="")
         began = time.monotonic()
@@ -74,6 +87,12 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
         head = 0 if title else 1
         lines[head] = f"\x1b[1m{lines[head]}\x1b[0m"
     echo("\n".join(lines))
+
+
+def table_of(title: str, records: list[dict[str, str]]) -> None:
+    """Print records with the same keys as a table; the keys are the heads. Nothing is printed if there are none."""
+    if records:
+        table(title, list(records[0]), [list(record.values()) for record in records])
 
 
 def screen_width() -> int:

@@ -1,5 +1,6 @@
-"""Options and arguments of a verb, declared once, in its signature; both parsers read them there.
+"""Verbs: name, help and examples in a decorator, options and arguments in the signature; both parsers read them there.
 
+    @verb("queue", "Jobs that wait and run.", "cohabit queue", "cohabit queue --all")
     def queue(limit: Annotated[int, Option(metavar="N", help="At most so many.")] = 1000, ...) -> None:
 
 The light parser (light.py) handles correct calls of the most frequent verbs. Typer's (full_parser.py) handles every
@@ -9,15 +10,60 @@ without `from __future__ import annotations`: reading annotations from text take
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import typer
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def verb(name: str, short_help: str, *examples: str, **settings: Any) -> Callable[[Function], Function]:
+    """Mark a function as a verb, with one line of help and calls as examples; settings are click's."""
+
+    def mark(function: Function) -> Function:
+        function.__dict__["verb"] = (name, short_help, examples, settings)
+        return function
+
+    return mark
+
+
+def add_verbs(app: typer.Typer, *functions: Callable[..., None]) -> None:
+    """Add marked functions to a command or to a group of verbs."""
+    for function in functions:
+        name, short_help, examples, settings = function.__dict__["verb"]
+        add_verb(app, function, name, short_help, *examples, **settings)
+
+
+def add_verb(
+    app: typer.Typer, function: Callable[..., None], name: str, short_help: str, *examples: str, **settings: Any
+) -> None:
+    """Add a function under a name; without a short help, typer takes the first sentence of its docstring."""
+    app.command(name=name, short_help=short_help or None, epilog=epilog_of(*examples), **settings)(function)
+
+
+def add_group(
+    app: typer.Typer, name: str, short_help: str, help: str, *examples: str, verbs: Sequence[Any], **settings: Any
+) -> None:
+    """Add a group of marked functions as one verb with verbs of its own."""
+    import typer
+
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=help, epilog=epilog_of(*examples), **settings)
+    add_verbs(group, *verbs)
+    app.add_typer(group, name=name, short_help=short_help)
+
+
+def epilog_of(*examples: str) -> str:
+    """Return the end of a help text: calls as examples, each on a line of its own."""
+    return "\n  ".join([f"\b\nExample{'s' if len(examples) > 1 else ''}:", *examples])
 
 
 class Option:
-    """`names` as typed, `-n` or `--name`; without any, `--` and the parameter's name."""
+    """`names` as typed, `-n` or `--name`; without any, `--` and the parameter's name. `more`: only for typer."""
 
-    def __init__(self, *names: str, metavar: str | None = None, help: str = "") -> None:
-        self.names, self.metavar, self.help = names, metavar, help
+    def __init__(self, *names: str, metavar: str | None = None, help: str = "", **more: Any) -> None:
+        self.names, self.metavar, self.help, self.more = names, metavar, help, more
 
 
 class Argument:

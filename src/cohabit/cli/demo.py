@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cohabit.cli.compare import show_comparison
+from cohabit.cli.console import note, progress, show_json, table, table_of
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.options import AsJson
+
 if TYPE_CHECKING:
     from cohabit.app.simulate.demonstrating import Interference, Measured
     from cohabit.model.records import RunTable
@@ -18,24 +23,18 @@ if TYPE_CHECKING:
 
 POLICIES = ("fcfs+none", "fcfs+easy", "sjf+easy", "wfp+easy", "fcfs+conservative")
 REPEATS = 2
-EXAMPLES = "\b\nExamples:\n  cohabit demo --out out/demo\n  cohabit demo --simulated"
 KERNELS = "COHABIT_KERNELS"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="demo", short_help="A tour in about a minute.", epilog=EXAMPLES)(demo)
-
-
+@verb("demo", "A tour in about a minute.", "cohabit demo --out out/demo", "cohabit demo --simulated")
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where report.html goes.")] = Path("out/demo"),
-    simulated: Annotated[bool, typer.Option("--simulated", help="Only the part without real programs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    out: Annotated[Path, Option(metavar="DIR", help="Where report.html goes.")] = Path("out/demo"),
+    simulated: Annotated[bool, Option("--simulated", help="Only the part without real programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how programs slow each other here, run them under three policies, replay a made-up month under five."""
     with _nothing_to_compile():
         from cohabit.app.simulate import outputs
-        from cohabit.cli.console import show_json
 
         outputs.check_folder(out)
         document: dict[str, Any] = {}
@@ -77,7 +76,6 @@ def _real(out: Path, as_json: bool) -> Measured | None:
     """Run real programs on two cores; None if there are fewer."""
     from cohabit.app.measure.measuring import busy_load
     from cohabit.app.simulate import comparison, demonstrating
-    from cohabit.cli.console import note, progress
     from cohabit.report.html import INTERVAL_SEED, write_report
     from cohabit.report.summary_file import write_summary
 
@@ -107,37 +105,39 @@ def _real(out: Path, as_json: bool) -> Measured | None:
 
 
 def _show_interference(found: Interference) -> None:
-    from cohabit.cli.console import table
     from cohabit.exercise.catalogue import EXERCISES
 
     kinds = list(found.solo_s)
-    rows = [
-        [one, EXERCISES[one].stresses.split(":")[0], f"{found.solo_s[one]:.2f} s",
-         *(f"{found.slower_pct[one][other]:+.0f} %" for other in kinds)]
-        for one in kinds
-    ]  # fmt: skip
+    rows = []
+    for one in kinds:
+        slower = (f"{found.slower_pct[one][other]:+.0f} %" for other in kinds)
+        rows.append([one, EXERCISES[one].stresses.split(":")[0], f"{found.solo_s[one]:.2f} s", *slower])
     title = "measured here: how much longer on a core shared with"
     table(title, ["program", "uses", "alone", *kinds], rows)
 
 
 def _show(measured: Measured) -> None:
-    from cohabit.cli.console import table
-
     words = {
-        "exclusive": "one job per node", "share": "two per node, as they come",
+        "exclusive": "one job per node",
+        "share": "two per node, as they come",
         "learned": "two per node, chosen by the table above",
-    }  # fmt: skip
-    rows = []
+    }
+    records = []
     for policy in measured.runs:
         found = measured.figures(policy)
         times = found["makespans_s"]
-        rows.append([
-            policy, words[policy], f"{found['makespan_s']:.1f} s", f"{min(times):.1f} to {max(times):.1f} s",
-            f"{found['mean_turnaround_s']:.1f} s", f"{found['mean_slowdown']:.2f}",
-        ])  # fmt: skip
+        records.append(
+            {
+                "policy": policy,
+                "": words[policy],
+                "all done after": f"{found['makespan_s']:.1f} s",
+                "fastest, slowest": f"{min(times):.1f} to {max(times):.1f} s",
+                "mean turnaround": f"{found['mean_turnaround_s']:.1f} s",
+                "mean slowdown": f"{found['mean_slowdown']:.2f}",
+            }
+        )
     jobs = len(next(iter(measured.runs.values()))[0])
-    titles = ["policy", "", "all done after", "fastest, slowest", "mean turnaround", "mean slowdown"]
-    table(f"the same {jobs} real jobs on two nodes of one core, median of {len(times)} turns", titles, rows)
+    table_of(f"the same {jobs} real jobs on two nodes of one core, median of {len(times)} turns", records)
 
 
 def _month(out: Path, as_json: bool) -> dict[str, Any]:
@@ -146,8 +146,6 @@ def _month(out: Path, as_json: bool) -> dict[str, Any]:
 
     from cohabit.app.scenario.reading import read_scenario
     from cohabit.app.simulate import comparison
-    from cohabit.cli.compare import show_comparison
-    from cohabit.cli.console import note, progress
     from cohabit.report.html import write_report
     from cohabit.report.summary_file import write_summary
 

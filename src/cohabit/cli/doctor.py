@@ -1,4 +1,4 @@
-"""`cohabit doctor`: what this host offers, what is missing for which feature, and the commands to change it."""
+"""`cohabit doctor` and `cohabit warm-up`: what this host offers and lacks; compile every kernel (make setup does)."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cohabit.cli.console import note, show_json, table
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.options import AsJson
+
 if TYPE_CHECKING:
     from cohabit.app.doctor.health import Finding
 
 MARKS = {"ok": "ok", "optional": "-", "missing": "MISSING"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(
-        name="doctor",
-        short_help="What this host offers, what is missing.",
-        epilog="\b\nExample:\n  cohabit doctor --json",
-    )(doctor)
-
-
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False) -> None:
+@verb("doctor", "What this host offers, what is missing.", "cohabit doctor --json")
+def doctor(as_json: AsJson = False) -> None:
     """Look at Python, libraries, processor, caches, control groups and tools, and say plainly what works here."""
     from cohabit.app.doctor.health import examine
-    from cohabit.cli.console import show_json, table
 
     findings = examine()
     missing = [one for one in findings if one.state == "missing"]
@@ -49,3 +44,23 @@ def _advise(findings: list[Finding]) -> None:
             if one.command:
                 typer.echo(f"      {one.command}")
     typer.echo("" if missing else "Everything that is needed is here.")
+
+
+@verb("warm-up", "Compile everything now, not at the first run.", "cohabit warm-up", "cohabit warm-up --first")
+def warm_up(
+    first: Annotated[bool, Option("--first", help="Only FCFS with EASY; others when first used.")] = False,
+    demo: Annotated[bool, Option("--demo", hidden=True, help="What `cohabit demo` needs: nothing.")] = False,
+    parts: Annotated[str, Option(hidden=True, help="Only these parts, in this process.")] = "",
+) -> None:
+    """Compile the kernels and the built-in orders that change with time, on two cores where there are two."""
+    from cohabit.app.doctor import warming
+
+    if parts:
+        warming.compile_parts(parts.split(","))
+        return
+    if demo:
+        note("`cohabit demo` needs no compiled kernels")
+        return
+    note(f"compiling kernels, once ({'half a minute' if first else 'two minutes'}) ...")
+    warming.compile_all(warming.FIRST if first else warming.EVERYTHING)
+    note("kernels are ready")

@@ -6,36 +6,32 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit exercise --list
-  cohabit exercise stream --seconds 3
-  cohabit exercise graph-walk --size 200 --work 150 --json"""
+from cohabit.cli.console import show_json, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson
+from cohabit.model.errors import InputError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="exercise", short_help="Run a small real program that stresses one resource.", epilog=EXAMPLES)(
-        exercise
-    )
-
-
+@verb(
+    "exercise",
+    "Run a small real program that stresses one resource.",
+    "cohabit exercise --list",
+    "cohabit exercise stream --seconds 3",
+    "cohabit exercise graph-walk --size 200 --work 150 --json",
+)
 def exercise(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; --list shows them.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="About how long; 2 unless --work is given.")] = None,
-    work: Annotated[int | None, typer.Option(metavar="N", help="Exactly N rounds, however long they take.")] = None,
-    size: Annotated[float | None, typer.Option(metavar="MB", help="Memory (or file) it works on.")] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="Show all exercises and what they stress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    name: Annotated[str | None, Argument("NAME", "Which one; --list shows them.")] = None,
+    seconds: Annotated[float | None, Option(help="About how long; 2 unless --work is given.")] = None,
+    work: Annotated[int | None, Option(metavar="N", help="Exactly N rounds, however long they take.")] = None,
+    size: Annotated[float | None, Option(metavar="MB", help="Memory (or file) it works on.")] = None,
+    show_list: Annotated[bool, Option("--list", help="Show all exercises and what they stress.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Do real work of one kind on one core, for some time or a fixed amount, and say how fast it went.
 
     A fixed amount takes longer beside a neighbour that wants the same resource; the same rounds give the same checksum.
     """
-    from cohabit.cli.console import show_json
-    from cohabit.exercise.catalogue import EXERCISES
-    from cohabit.exercise.running import run
-    from cohabit.model.errors import InputError
+    from cohabit.exercise.catalogue import EXERCISES, run
 
     if show_list:
         _list(as_json)
@@ -57,8 +53,7 @@ def exercise(
 
 
 def _check(name: str | None, names: list[str], seconds: float | None, work: int | None, size: float | None) -> None:
-    from cohabit.exercise.running import MOST_MB
-    from cohabit.model.errors import InputError
+    from cohabit.exercise.catalogue import MOST_MB
 
     if name is None:
         raise InputError("no exercise is named", "", f"choose from {', '.join(names)}")
@@ -75,12 +70,13 @@ def _check(name: str | None, names: list[str], seconds: float | None, work: int 
 
 
 def _list(as_json: bool) -> None:
-    from cohabit.cli.console import show_json, table
     from cohabit.exercise.catalogue import EXERCISES
 
     if as_json:
-        rows = [{"name": name, "stresses": one.stresses, "unit": one.unit, "size_mb": one.size_mb}
-                for name, one in EXERCISES.items()]  # fmt: skip
+        rows = [
+            {"name": name, "stresses": one.stresses, "unit": one.unit, "size_mb": one.size_mb}
+            for name, one in EXERCISES.items()
+        ]
         show_json({"exercises": rows})
     else:
         rows_shown = [[name, one.stresses, f"{one.size_mb:g} MB", one.unit] for name, one in EXERCISES.items()]

@@ -1,4 +1,4 @@
-"""Convert declarations of declaring.py for typer: for help, completion, and calls the light parser does not handle."""
+"""Declarations of declaring.py in typer's form: for help, completion, and calls the light parser does not handle."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from types import FunctionType
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from cohabit.cli.declaring import Argument, Option
+from cohabit.model.errors import InputError
 
 
 def for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +31,9 @@ def for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
 def _marked(hint: Any) -> Any:
     for told in getattr(hint, "__metadata__", ()):
         if isinstance(told, Option):
-            return Annotated[hint.__origin__, typer.Option(*told.names, metavar=told.metavar, help=told.help)]
+            return Annotated[
+                hint.__origin__, typer.Option(*told.names, metavar=told.metavar, help=told.help, **told.more)
+            ]
         if isinstance(told, Argument):
             completing = job_names if told.jobs else None
             return Annotated[
@@ -47,3 +51,33 @@ def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     except Exception:
         return []
     return [str(job["job"]) for job in jobs if str(job["job"]).startswith(incomplete)]
+
+
+class SubmitCommand(TyperCommand):
+    """Options end where the command begins; a script's own options come before those typed, so that the typed win."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the script's options in front."""
+        if not ctx.resilient_parsing:
+            args = self._script_words(ctx, args) + args
+        return super().parse_args(ctx, args)
+
+    def _script_words(self, ctx: Any, args: list[str]) -> list[str]:
+        from cohabit.app.client.submission import is_script, script_options
+
+        command = self.make_parser(ctx).parse_args(args=list(args))[0].get("command") or ()
+        path = is_script(command[0]) if command else None
+        found: list[str] = []
+        for number, words in [] if path is None else script_options(path):
+            where = f"{path}, line {number}"
+            try:
+                left = self.make_parser(ctx).parse_args(args=list(words))[0].get("command") or ()
+            except Exception as error:
+                explain = getattr(error, "format_message", None)
+                if explain is None:
+                    raise
+                raise InputError(explain().rstrip("."), where, "see `cohabit submit --help`") from None
+            if left:
+                raise InputError(f"{left[0]!r} is not an option", where, "only options belong there")
+            found += words
+        return found

@@ -22,7 +22,8 @@ NOT_AGAIN = "There is no checkpointing environment of ours: a run that must stop
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    steering.register(app, Steered("gridengine", "Grid Engine", ABOUT, SHORT, _read, _switch, _headline, _remarks))
+    steered = Steered("gridengine", "Grid Engine", ABOUT, SHORT, _read, _switch, _headline, _remarks)
+    steering.register(app, steered, "status")
 
 
 def _read(path: Path) -> GridEngineSite:

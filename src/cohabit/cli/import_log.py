@@ -7,27 +7,26 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  sacct -a -X --parsable2 -o JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NCPUS,State > log.txt
-  cohabit import sacct log.txt -o jobs.swf
-  cohabit import gridengine accounting -o jobs.swf.xz"""
+from cohabit.cli.console import note, show_json
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson
+from cohabit.model.errors import unknown
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="import", short_help="Turn a batch system's log into a trace.", epilog=EXAMPLES)(import_log)
-
-
+@verb(
+    "import",
+    "Turn a batch system's log into a trace.",
+    "sacct -a -X --parsable2 -o JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NCPUS,State > log.txt",
+    "cohabit import sacct log.txt -o jobs.swf",
+    "cohabit import gridengine accounting -o jobs.swf.xz",
+)
 def import_log(
-    kind: Annotated[str, typer.Argument(metavar="sacct|gridengine|lumos|cobalt|atlas", help="Whose log it is.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The log, also .gz or .xz.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    kind: Annotated[str, Argument("sacct|gridengine|lumos|cobalt|atlas", "Whose log it is.")],
+    file: Annotated[Path, Argument("FILE", "The log, also .gz or .xz.")],
+    output: Annotated[Path, Option("-o", "--output", metavar="FILE", help="jobs.swf or jobs.csv.")],
+    as_json: AsJson = False,
 ) -> None:
     """Read a log of Slurm, Grid Engine, Cobalt, LUMOS or ATLAS and write it as a trace."""
-    from cohabit.cli.console import note, show_json
-    from cohabit.model.errors import unknown
     from cohabit.trace.catalogue import READERS, write_trace
 
     logs = [name for name in READERS if name not in ("swf", "jobs")]

@@ -12,8 +12,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import asyncio
 
 STATUS = 130
 AGAIN_S = 0.02
@@ -45,6 +49,27 @@ def at_the_end() -> None:
 def seen() -> bool:
     """Return whether Ctrl-C came since the work began."""
     return _seen
+
+
+def stop_on_signals() -> asyncio.Event:
+    """Return an event that SIGINT and SIGTERM set from now on."""
+    import asyncio
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def first_of(*ends: Coroutine[Any, Any, Any]) -> None:
+    """Wait until the first of these has ended, cancel the others, and raise its exception if it has one."""
+    import asyncio
+
+    done, others = await asyncio.wait(map(asyncio.create_task, ends), return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    for task in done:
+        task.result()
 
 
 def _leave_at_once(number: int, frame: FrameType | None) -> NoReturn:

@@ -19,8 +19,10 @@ def span(seconds: float | None) -> str:
         return f"{max(seconds, 0):.1f}s"
     whole = round(seconds)
     for size, unit, smaller, small_unit in (
-        (DAY_S, "d", HOUR_S, "h"), (HOUR_S, "h", MINUTE_S, "m"), (MINUTE_S, "m", 1, "s"),
-    ):  # fmt: skip
+        (DAY_S, "d", HOUR_S, "h"),
+        (HOUR_S, "h", MINUTE_S, "m"),
+        (MINUTE_S, "m", 1, "s"),
+    ):
         if whole >= size:
             rest = whole % size // smaller
             return f"{whole // size}{unit} {rest}{small_unit}" if rest else f"{whole // size}{unit}"
@@ -78,7 +80,7 @@ def ran_s(job: dict[str, Any], now: float) -> float | None:
 
 def plain(text: str) -> str:
     """Remove what would move the cursor or change colours: other users may have chosen this text."""
-    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+    return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
 
 
 def slowdown(factor: float | None) -> str:

@@ -1,40 +1,18 @@
 """`cohabit show`, `cancel`, `hold`, `release`, `requeue` and `change`: one job, or several the same way."""
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from cohabit.cli.declaring import Argument, Option
-from cohabit.cli.server_options import AsJson, Jobs, OneJob, Server
-
-if TYPE_CHECKING:
-    import typer
-
-WORDS = {  # action, its past tense, one line of help
-    "hold": ("held", "Keep jobs from starting."),
-    "release": ("released", "Let held jobs start."),
-    "requeue": ("queued again", "Stop jobs and queue them again."),
-}
+from cohabit.cli.console import echo, show_json, show_result
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.job_words import asked_for, counted, moment, numbers, outcome, plain, ran_s, slowdown, span, waited_s
+from cohabit.cli.options import AsJson, Jobs, OneJob, Server, asking, duration_s
+from cohabit.model.errors import InputError
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the verbs."""
-    app.command(name="show", short_help="All about one job.", epilog="\b\nExample:\n  cohabit show 12")(show)
-    example = "\b\nExamples:\n  cohabit cancel 12 13\n  cohabit cancel --all"
-    app.command(name="cancel", short_help="Withdraw jobs; stop those that run.", epilog=example)(cancel)
-    known: dict[str, Callable[..., None]] = {"hold": hold, "release": release, "requeue": requeue}
-    for name, function in known.items():
-        example = f"\b\nExample:\n  cohabit {name} 12"
-        app.command(name=name, short_help=WORDS[name][1], epilog=example)(function)
-    example = "\b\nExample:\n  cohabit change 12 --limit 30m"
-    app.command(name="change", short_help="Another limit or priority for a job.", epilog=example)(change)
-
-
+@verb("show", "All about one job.", "cohabit show 12")
 def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
     """Show what a job asked for, how it stands, where it runs, and how it ended."""
-    from cohabit.cli.console import echo, show_json
-    from cohabit.cli.server_options import asking
-
     with asking(server) as client:
         view = client.job(job)
     if as_json:
@@ -44,6 +22,7 @@ def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
         echo(f"{label:>10}  {text}")
 
 
+@verb("cancel", "Withdraw jobs; stop those that run.", "cohabit cancel 12 13", "cohabit cancel --all")
 def cancel(
     jobs: Annotated[list[str] | None, Argument("JOB...", "Their numbers or names.", jobs=True)] = None,
     every: Annotated[bool, Option("--all", help="All your own that are not over.")] = False,
@@ -51,9 +30,6 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Withdraw jobs. Those that run are stopped, with everything they started."""
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
-
     if every == bool(jobs):
         raise InputError("say which jobs: their names, or --all", "", "`cohabit queue` lists them")
     with asking(server) as client:
@@ -63,30 +39,28 @@ def cancel(
         _each(client, jobs or [], "cancel", "cancelled", as_json)
 
 
+@verb("hold", "Keep jobs from starting.", "cohabit hold 12")
 def hold(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
     """Keep queued jobs from starting until they are released."""
-    from cohabit.cli.server_options import asking
-
     with asking(server) as client:
-        _each(client, jobs, "hold", WORDS["hold"][0], as_json)
+        _each(client, jobs, "hold", "held", as_json)
 
 
+@verb("release", "Let held jobs start.", "cohabit release 12")
 def release(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
     """Let held jobs start when it is their turn."""
-    from cohabit.cli.server_options import asking
-
     with asking(server) as client:
-        _each(client, jobs, "release", WORDS["release"][0], as_json)
+        _each(client, jobs, "release", "released", as_json)
 
 
+@verb("requeue", "Stop jobs and queue them again.", "cohabit requeue 12")
 def requeue(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
     """Stop running jobs and put them back into the queue; they begin again from their start."""
-    from cohabit.cli.server_options import asking
-
     with asking(server) as client:
-        _each(client, jobs, "requeue", WORDS["requeue"][0], as_json)
+        _each(client, jobs, "requeue", "queued again", as_json)
 
 
+@verb("change", "Another limit or priority for a job.", "cohabit change 12 --limit 30m")
 def change(
     job: OneJob,
     limit: Annotated[str | None, Option(metavar="T", help="A longer one needs an operator.")] = None,
@@ -95,28 +69,17 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Give a job another time limit or priority."""
-    from cohabit.cli.console import echo, show_json
-    from cohabit.cli.job_words import span
-    from cohabit.cli.server_options import asking, duration_s
-    from cohabit.model.errors import InputError
-
     wishes: dict[str, Any] = {} if limit is None else {"limit_s": duration_s("--limit", limit)}
     wishes |= {} if qos is None else {"qos": qos}
     if not wishes:
         raise InputError("say what is to change", "", "give --limit or --qos")
     with asking(server) as client:
         view = client.change(job, wishes)
-    if as_json:
-        show_json(view)
-    else:
-        echo(f"job {view['job']}: changed; its limit is {span(view['limit_s'])}")
+    show_result(view, as_json, f"job {view['job']}: changed; its limit is {span(view['limit_s'])}")
 
 
 def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) -> None:
     """Act on one job after the other; report failures at the end and continue with the others."""
-    from cohabit.cli.console import echo, show_json
-    from cohabit.model.errors import InputError
-
     views: list[dict[str, Any]] = []
     refused: list[InputError] = []
     for name in names:
@@ -140,8 +103,6 @@ def _each(client: Any, names: list[str], action: str, past: str, as_json: bool) 
 def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
     """Return label and text of every line to show."""
     import shlex
-
-    from cohabit.cli.job_words import asked_for, counted, moment, numbers, outcome, plain, ran_s, span
 
     now, stands, ran = time.time(), outcome(view), view["started_at"] is not None
     cores = counted(view["cores"] or view["processes"], "core")
@@ -188,8 +149,6 @@ def _array(view: dict[str, Any]) -> str:
 
 def _waited(view: dict[str, Any], now: float) -> str:
     """Return how long it has waited or did wait; each member of an array waits for itself."""
-    from cohabit.cli.job_words import span, waited_s
-
     if _is_array(view):
         return ""
     waits = view["started_at"] is None and view["ended_at"] is None
@@ -197,8 +156,6 @@ def _waited(view: dict[str, Any], now: float) -> str:
 
 
 def _slowdown(view: dict[str, Any]) -> str:
-    from cohabit.cli.job_words import slowdown
-
     parts = [
         f"{slowdown(view[key])} {word}"
         for key, word in (("predicted_slowdown", "expected"), ("actual_slowdown", "measured"))

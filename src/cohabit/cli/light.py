@@ -88,8 +88,8 @@ def _typed(parameters: list[Parameter], words: list[str]) -> Values:
 
 def _take_short(given: Values, options: dict[str, Parameter], word: str, left: list[str]) -> None:
     """Parse `-n 4`, `-n4`, or several without values in one word."""
-    for at, letter in enumerate(word[1:], start=2):
-        option = options.get(f"-{letter}")
+    for at, character in enumerate(word[1:], start=2):
+        option = options.get(f"-{character}")
         if option is not None and option.kind is not bool and word[at:]:
             left.append(word[at:])
             _take(given, option, left)

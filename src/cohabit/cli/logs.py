@@ -2,22 +2,21 @@
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from cohabit.cli.declaring import Option
-from cohabit.cli.server_options import AsJson, OneJob, Server
-
-if TYPE_CHECKING:
-    import typer
-
-EXAMPLES = "\b\nExamples:\n  cohabit logs 12\n  cohabit logs 12 --follow\n  cohabit logs 12 --stderr --lines 20"
+from cohabit.cli.console import echo, note, show_json
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.options import AsJson, OneJob, Server, asking
+from cohabit.model.errors import InputError
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the verb."""
-    app.command(name="logs", short_help="What a job has written.", epilog=EXAMPLES)(logs)
-
-
+@verb(
+    "logs",
+    "What a job has written.",
+    "cohabit logs 12",
+    "cohabit logs 12 --follow",
+    "cohabit logs 12 --stderr --lines 20",
+)
 def logs(
     job: OneJob,
     follow: Annotated[bool, Option("--follow", "-f", help="Go on until it is over.")] = False,
@@ -27,10 +26,6 @@ def logs(
     as_json: AsJson = False,
 ) -> None:
     """Show what a job has written. With --follow also what it writes until it is over (Ctrl-C leaves it alone)."""
-    from cohabit.cli.console import echo, note, show_json
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
-
     if lines is not None and (follow or lines < 1):
         raise InputError(f"--lines {lines} cannot be", "", "give 1 or more, and no --follow with it")
     stream = "stderr" if stderr else "stdout"

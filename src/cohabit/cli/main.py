@@ -4,55 +4,12 @@ from __future__ import annotations
 
 import atexit
 import gc
+from importlib import import_module
 
 import typer
 
-from cohabit.cli import (
-    advise,
-    audit,
-    backup,
-    compare,
-    controller,
-    demo,
-    doctor,
-    ending,
-    exercise,
-    generate,
-    gridengine,
-    import_log,
-    jobs,
-    logs,
-    match,
-    measure,
-    node,
-    nodes,
-    page,
-    partition,
-    place,
-    policies,
-    predict,
-    profile,
-    profiles,
-    prune,
-    queue,
-    replay,
-    report,
-    reproduce,
-    simulate,
-    slurm,
-    submit,
-    sweep,
-    telemetry,
-    token,
-    top,
-    train,
-    up,
-    view,
-    wait,
-    warm_up,
-    why,
-)
-from cohabit.cli.sections import Sections, section
+from cohabit.cli import ending
+from cohabit.cli.sections import Sections, add_module
 from cohabit.model.errors import InputError
 from cohabit.version import __version__
 
@@ -80,17 +37,17 @@ def _options(
     """Options of the command itself."""
 
 
-SECTIONS = {
-    "Simulating": (simulate, compare, sweep, generate, import_log, policies, why, view, replay, reproduce, advise),
-    "Optimising": (partition, place, match),
-    "Learning": (train, predict, measure, exercise, profile, profiles, telemetry),
-    "Living": (up, submit, queue, jobs, logs, wait, nodes, page, top, report, token, audit, backup, prune, controller,
-               slurm, gridengine, node),
-    "This machine": (demo, doctor, warm_up),
-}  # fmt: skip
-for title, verbs in SECTIONS.items():
-    for verb in verbs:
-        verb.register(section(title))
+SECTIONS = {  # title in the help: modules in the order of their verbs
+    "Simulating": "simulate compare sweep generate import_log policies why view replay reproduce advise",
+    "Optimising": "partition place match",
+    "Learning": "train predict measure exercise profile profiles telemetry",
+    "Living": "up submit queue jobs logs wait nodes coscheduling page top report token audit backup prune serve "
+    "slurm gridengine node",
+    "This machine": "demo doctor",
+}
+for title, modules in SECTIONS.items():
+    for module in modules.split():
+        add_module(title, import_module(f"cohabit.cli.{module}"))
 
 
 def run() -> None:

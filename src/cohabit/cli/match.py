@@ -7,30 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit match degradation.csv
-  cohabit match degradation.csv --method greedy --threshold 50 --json
-  cohabit match degradation.csv --method saving --durations seconds.csv
-  cohabit match degradation.csv --group-size 3"""
+from cohabit.cli.console import note, show_result, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson, announce_compilation
+from cohabit.model.errors import InputError, unknown
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="match", short_help="Pair jobs so that they hurt each other least.", epilog=EXAMPLES)(match)
-
-
+@verb(
+    "match",
+    "Pair jobs so that they hurt each other least.",
+    "cohabit match degradation.csv",
+    "cohabit match degradation.csv --method greedy --threshold 50 --json",
+    "cohabit match degradation.csv --method saving --durations seconds.csv",
+    "cohabit match degradation.csv --group-size 3",
+)
 def match(
-    degradation: Annotated[
-        Path, typer.Argument(metavar="DEGRADATION.csv", help="Percent by which row slows by column.")
-    ],
-    method: Annotated[str, typer.Option(help="optimal, greedy or saving (most seconds gained).")] = "optimal",
-    durations: Annotated[Path | None, typer.Option(metavar="FILE", help="Seconds alone: job,seconds or JSON.")] = None,
+    degradation: Annotated[Path, Argument("DEGRADATION.csv", "Percent by which row slows by column.")],
+    method: Annotated[str, Option(help="optimal, greedy or saving (most seconds gained).")] = "optimal",
+    durations: Annotated[Path | None, Option(metavar="FILE", help="Seconds alone: job,seconds or JSON.")] = None,
     threshold: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Worse pairs run alone; 100, with saving none.")
+        float | None, Option(metavar="PERCENT", help="Worse pairs run alone; 100, with saving none.")
     ] = None,
-    group_size: Annotated[int, typer.Option(metavar="K", help="Jobs together on a node: 2, 3 or 4.")] = 2,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    group_size: Annotated[int, Option(metavar="K", help="Jobs together on a node: 2, 3 or 4.")] = 2,
+    as_json: AsJson = False,
 ) -> None:
     """Pair the jobs of a queue by predicted or measured degradation.
 
@@ -39,9 +38,6 @@ def match(
     one job after the other and leaves apart what gains nothing. In groups of three and four degradations add up.
     """
     from cohabit.app.learn.matching import GROUP_SIZES, METHODS, SAVING, get_ready, match_document
-    from cohabit.cli.console import note, show_json
-    from cohabit.compiled import is_warm
-    from cohabit.model.errors import InputError, unknown
     from cohabit.trace.degradation import read_degradation, read_durations
 
     if method not in METHODS:
@@ -56,19 +52,13 @@ def match(
     seconds = read_durations(durations, matrix.names) if durations is not None else None
     if matrix.clamped:
         note(f"{matrix.clamped} degradations are below 0 and count as 0")
-    if not is_warm("blossom.heaviest"):
-        note("compiling kernels, once (about a minute) ...")
+    announce_compilation("blossom.heaviest", "compiling kernels, once (about a minute) ...")
     get_ready()
     document = match_document(matrix, method, group_size, threshold, seconds)
-    if as_json:
-        show_json(document)
-    else:
-        _show(document)
+    show_result(document, as_json, _show)
 
 
 def _show(document: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
     groups = document.get("groups", document["pairs"])
     rows = [[" + ".join(group[:-1]), f"{group[-1]:.1f} %"] for group in groups]
     rows += [[name, "alone"] for name in document["alone"]]

@@ -8,57 +8,33 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit measure pairs programs.toml --out pairs.csv
-  cohabit measure pairs programs.toml --out pairs.csv --repeats 5 --json"""
+from cohabit.cli.console import note, progress, show_json, show_result, table
+from cohabit.cli.declaring import Argument, Option, add_group, verb
+from cohabit.cli.options import AsJson, words_of
+from cohabit.model.errors import InputError
 
-
-RUNS_EXAMPLES = """\b
-Examples:
-  cohabit measure runs programs.toml --out runs.csv
-  cohabit measure runs programs.toml --telemetry telemetry --out runs.csv --json"""
-CANARY_EXAMPLES = """\b
-Examples:
-  cohabit measure canary --ranks 4
-  cohabit measure canary --ranks 16 --size 100 --launcher "srun --mpi=pmix" --json"""
-
-CAPACITY_EXAMPLES = """\b
-Examples:
-  cohabit measure capacity
-  cohabit measure capacity --seconds 5 --size 512 --json"""
+PAIRS = (
+    "cohabit measure pairs programs.toml --out pairs.csv",
+    "cohabit measure pairs programs.toml --out pairs.csv --repeats 5 --json",
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and what it can do."""
-    verbs = typer.Typer(
-        name="measure", short_help="Run real programs alone and together.", epilog=EXAMPLES, no_args_is_help=True,
-        rich_markup_mode=None, help="Measure real programs on this machine (with --json).",
-    )  # fmt: skip
-    verbs.callback()(_measure)  # without it, typer would take the one command for the verb itself
-    verbs.command(name="pairs", epilog=EXAMPLES)(pairs)
-    verbs.command(name="runs", epilog=RUNS_EXAMPLES)(runs)
-    verbs.command(name="canary", epilog=CANARY_EXAMPLES)(canary)
-    verbs.command(name="capacity", epilog=CAPACITY_EXAMPLES)(capacity)
-    app.add_typer(verbs)
+    about = "Measure real programs on this machine (with --json)."
+    short = "Run real programs alone and together."
+    add_group(app, "measure", short, about, *PAIRS, verbs=(pairs, runs, canary, capacity))
 
 
-def _measure() -> None:
-    """Measure real programs on this machine (with --json)."""
-
-
+@verb("pairs", "", *PAIRS)
 def pairs(
-    programs: Annotated[Path, typer.Argument(metavar="PROGRAMS.toml", help="The programs and how they share cores.")],
-    out: Annotated[
-        Path, typer.Option(metavar="DATA.csv", help="The data set; DATA.csv.meta.json is written beside it.")
-    ],
+    programs: Annotated[Path, Argument("PROGRAMS.toml", "The programs and how they share cores.")],
+    out: Annotated[Path, Option(metavar="DATA.csv", help="The data set; DATA.csv.meta.json is written beside it.")],
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each program alone; otherwise the file's, or 3.")
+        int | None, Option(min=1, help="Runs of each program alone; otherwise the file's, or 3.")
     ] = None,
-    pair_repeats: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each pair; otherwise the file's, or 1.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    pair_repeats: Annotated[int | None, Option(min=1, help="Runs of each pair; otherwise the file's, or 1.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run every program alone and beside every other, and write by how much each slows down.
 
@@ -70,7 +46,6 @@ def pairs(
 
     from cohabit.app.measure import measuring
     from cohabit.app.measure.programs import read_plan
-    from cohabit.cli.console import note, progress, show_json
 
     plan = read_plan(programs)
     changes = {"repeats": repeats, "pair_repeats": pair_repeats}
@@ -95,16 +70,11 @@ def pairs(
             sys.exit(130)
         finally:
             job.progress.close()
-    if as_json:
-        show_json(document)
-    else:
-        _show(document)
+    show_result(document, as_json, _show)
     _complain(document)
 
 
 def _say_plan(job: Any) -> None:
-    from cohabit.cli.console import note
-
     keys = job.runs()
     done = sum(key in job.progress.done for key in keys)
     alone = sum(key[0] != "pair" for key in keys)
@@ -113,8 +83,6 @@ def _say_plan(job: Any) -> None:
 
 
 def _show(document: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
     names = list(document["solo_s"])
     rows = []
     for name in names:
@@ -130,8 +98,6 @@ def _show(document: dict[str, Any]) -> None:
 
 def _complain(document: dict[str, Any]) -> None:
     """Print errors and warnings on stderr; failed pairs are status 1."""
-    from cohabit.cli.console import note
-
     for name in document["noisy"]:
         note(f"alone, {name} varies by {document['noise_percent'][name]:.1f} % between runs, more than 5 %")
     for one in document["failed"]:
@@ -141,43 +107,49 @@ def _complain(document: dict[str, Any]) -> None:
         raise typer.Exit(1)
 
 
+@verb(
+    "runs",
+    "",
+    "cohabit measure runs programs.toml --out runs.csv",
+    "cohabit measure runs programs.toml --telemetry telemetry --out runs.csv --json",
+)
 def runs(
-    programs: Annotated[Path, typer.Argument(metavar="PROGRAMS.toml", help="The programs and their timetable.")],
-    out: Annotated[Path, typer.Option(metavar="DATA.csv", help="The data set; new runs are added to it.")],
+    programs: Annotated[Path, Argument("PROGRAMS.toml", "The programs and their timetable.")],
+    out: Annotated[Path, Option(metavar="DATA.csv", help="The data set; new runs are added to it.")],
     telemetry: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="A store of cohabit telemetry; otherwise this node is sampled."),
+        Path | None, Option(metavar="FOLDER", help="A store of cohabit telemetry; otherwise this node is sampled.")
     ] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Rounds; otherwise the file's, or 10.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    repeats: Annotated[int | None, Option(min=1, help="Rounds; otherwise the file's, or 10.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run programs again and again on a timetable, and keep each run time with what the counters said before it.
 
     Stopped in the middle, the same call goes on with the runs that are missing.
     """
     import contextlib
+    from functools import partial
 
     import msgspec
 
     from cohabit.app.measure import runs as measuring_runs
     from cohabit.app.measure.runs_plan import read_runs_plan
-    from cohabit.app.measure.runs_window import SampledHere, StoredWindows, span_of
-    from cohabit.cli.console import note, progress, show_json
+    from cohabit.app.measure.runs_window import SampledHere
+    from cohabit.model.units import microseconds
     from cohabit.store.telemetry import TelemetryStore
 
     plan = read_runs_plan(programs)
     if repeats is not None:
         plan = msgspec.structs.replace(plan, repeats=repeats)
     table = measuring_runs.Table.at(out)
-    span_us = span_of(plan.window_s)
+    span_us = microseconds(plan.window_s)
     stopped = False
     with contextlib.ExitStack() as stack:
         if telemetry is None:
-            keep_us = 2 * span_us + span_of(plan.limit_s)
-            reader: Any = stack.enter_context(SampledHere(span_us, note, keep_us))
+            keep_us = 2 * span_us + microseconds(plan.limit_s)
+            window_before = stack.enter_context(SampledHere(span_us, note, keep_us)).before
         else:
-            reader = StoredWindows(TelemetryStore(telemetry), span_us)
-        job = stack.enter_context(measuring_runs.campaign(plan, table, reader, note))
+            window_before = partial(TelemetryStore(telemetry).before, span_us=span_us)
+        job = stack.enter_context(measuring_runs.campaign(plan, table, window_before, note))
         note(f"{len(job.due())} of {plan.repeats * len(plan.program)} runs to do")
         if plan.interval_s < plan.window_s:
             note(
@@ -190,10 +162,8 @@ def runs(
         except KeyboardInterrupt:
             stopped = True
         document = measuring_runs.account(job)
-    if as_json:
-        show_json(document)
-    else:
-        typer.echo(f"{document['rows']} runs with {document['features']} features in {document['out']}")
+    text = f"{document['rows']} runs with {document['features']} features in {document['out']}"
+    show_result(document, as_json, text)
     if stopped:
         note(f"stopped: {document['runs']} of {document['of']} runs are in {out}; the same call goes on from there")
         sys.exit(130)
@@ -202,30 +172,28 @@ def runs(
         raise typer.Exit(1)
 
 
+@verb(
+    "canary",
+    "",
+    "cohabit measure canary --ranks 4",
+    'cohabit measure canary --ranks 16 --size 100 --launcher "srun --mpi=pmix" --json',
+)
 def canary(
-    ranks: Annotated[int, typer.Option(help="MPI processes, at least 2.")] = 2,
-    size: Annotated[float, typer.Option(metavar="MB", help="Of the token and of the data to reduce.")] = 100.0,
-    ring: Annotated[int, typer.Option(help="Rounds of the token.")] = 10,
-    allreduce: Annotated[int, typer.Option(help="All-reduce calls.")] = 5,
-    launcher: Annotated[str, typer.Option(help="What starts MPI programs, with its options.")] = "mpirun",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    ranks: Annotated[int, Option(help="MPI processes, at least 2.")] = 2,
+    size: Annotated[float, Option(metavar="MB", help="Of the token and of the data to reduce.")] = 100.0,
+    ring: Annotated[int, Option(help="Rounds of the token.")] = 10,
+    allreduce: Annotated[int, Option(help="All-reduce calls.")] = 5,
+    launcher: Annotated[str, Option(help="What starts MPI programs, with its options.")] = "mpirun",
+    as_json: AsJson = False,
 ) -> None:
     """Feel how congested the network is: a token around a ring of MPI ranks, then an all-reduce.
 
     Gives the nine canary features of RUSH (waits in send, receive and all-reduce) and what they cost.
     """
-    import shlex
-
     from cohabit.agent.canary.running import Canary, send_canary
-    from cohabit.cli.console import show_json, table
-    from cohabit.model.errors import InputError
     from cohabit.model.telemetry import CANARY_TIMES, STATS
 
-    try:
-        words = tuple(shlex.split(launcher))
-    except ValueError as error:
-        raise InputError(f"--launcher cannot be read: {error}".lower(), "", "close its quotes") from None
-    sung = send_canary(Canary(ranks, size, ring, allreduce, words))
+    sung = send_canary(Canary(ranks, size, ring, allreduce, words_of("--launcher", launcher)))
     if as_json:
         show_json(
             {"ranks": sung.ranks, "features": dict(sung.features), "cost_s": sung.cost_s, "inside_s": sung.inside_s}
@@ -240,30 +208,25 @@ def canary(
     typer.echo(f"cost: {sung.cost_s:.2f} s, of which {sung.inside_s:.2f} s inside MPI")
 
 
+@verb("capacity", "", "cohabit measure capacity", "cohabit measure capacity --seconds 5 --size 512 --json")
 def capacity(
-    seconds: Annotated[float, typer.Option(help="How long each number of cores streams.")] = 2.0,
-    size: Annotated[
-        float, typer.Option(metavar="MB", help="Of the vectors on each core; well above the cache.")
-    ] = 256.0,
+    seconds: Annotated[float, Option(help="How long each number of cores streams.")] = 2.0,
+    size: Annotated[float, Option(metavar="MB", help="Of the vectors on each core; well above the cache.")] = 256.0,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Where capacities of machines are kept; beside the user's profiles otherwise."
-        ),
+        Option(metavar="FILE", help="Where capacities of machines are kept; beside the user's profiles otherwise."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what this machine's cores can draw from memory, by how many are active, and keep it.
 
     The table is what `bandwidth_gbs` of a cluster and of a site file wants.
     """
-    from cohabit.agent.cores import allowed_cores
     from cohabit.agent.profiling.capacity import measure_capacity
+    from cohabit.agent.topology import allowed_cores
     from cohabit.app.measure import capacity as keeping
     from cohabit.app.measure.measuring import busy_load
-    from cohabit.cli.console import note, progress, show_json, table
-    from cohabit.exercise.running import MOST_MB
-    from cohabit.model.errors import InputError
+    from cohabit.exercise.catalogue import MOST_MB
 
     if not 0 < seconds <= 600:
         raise InputError(f"--seconds {seconds:g} is no time to measure", "", "give a number above 0, at most 600")

@@ -7,28 +7,23 @@ from typing import Annotated
 
 import typer
 
-FOLDER = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where prolog and epilog tell of jobs; as in those scripts.")
-]  # fmt: skip
+from cohabit.cli.console import note, show_json, table_of
+from cohabit.cli.declaring import add_group, verb
+from cohabit.cli.steering import JSON
+
+FOLDER = Annotated[Path, typer.Option(metavar="DIR", help="Where prolog and epilog tell of jobs; as in those scripts.")]
 NAME = Annotated[str, typer.Option(help="What Slurm calls this node; otherwise its host name.")]
-JSON = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 USUAL = Path("/run/cohabit/node")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
     about = "On a node of a Slurm cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
-    node = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help=about, epilog="\b\nExample:\n  cohabit node serve site.toml"
-    )
-    for name, verb, short in (
-        ("serve", serve, "Keep resctrl groups of the node's jobs and count what they use."),
-        ("status", status, "Which jobs are here, on which cores, in which groups."),
-    ):
-        node.command(name=name, short_help=short, epilog=f"\b\nExample:\n  cohabit node {name}")(verb)
-    app.add_typer(node, name="node", short_help="On a node of Slurm: groups and counters of its jobs.")
+    short = "On a node of Slurm: groups and counters of its jobs."
+    add_group(app, "node", short, about, "cohabit node serve site.toml", verbs=(serve, status))
 
 
+@verb("serve", "Keep resctrl groups of the node's jobs and count what they use.", "cohabit node serve")
 def serve(
     site: Annotated[
         Path | None, typer.Argument(metavar="[SITE.toml]", help="The controller's file: slurm.conf and [node].")
@@ -51,7 +46,6 @@ def serve(
 
     from cohabit.app.steer.node_agent import NodeDaemon, config_for, own_name
     from cohabit.app.steer.slurm_site import read_slurm_site
-    from cohabit.cli.console import note, show_json
 
     read = None if site is None else read_slurm_site(site)
     config = config_for(read, name or own_name(), folder, store or None, orders)
@@ -66,11 +60,11 @@ def serve(
         show_json({"node": config.name, "finished": daemon.finished})
 
 
+@verb("status", "Which jobs are here, on which cores, in which groups.", "cohabit node status")
 def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> None:
     """Changes nothing."""
     from cohabit.agent.topology import format_cpus
     from cohabit.app.steer.node_agent import own_name, read_status
-    from cohabit.cli.console import show_json, table
 
     found = read_status(folder, name or own_name())
     if as_json:
@@ -78,10 +72,14 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
         return
     alive = "serves" if found["alive"] else "is not running"
     typer.echo(f"node {found['node']} ({found['hardware']}): the daemon {alive}; {found['finished']} jobs have ended")
-    rows = [
-        [one["job"], f"{one['since_s']:g} s", format_cpus(tuple(one["cpus"])) or "not known", one["told_by"],
-         one["group"] or "none"]
+    jobs = [
+        {
+            "job": one["job"],
+            "for": f"{one['since_s']:g} s",
+            "CPUs": format_cpus(tuple(one["cpus"])) or "not known",
+            "told by": one["told_by"],
+            "group": one["group"] or "none",
+        }
         for one in found["jobs"]
-    ]  # fmt: skip
-    if rows:
-        table("Jobs on it", ["job", "for", "CPUs", "told by", "group"], rows)
+    ]
+    table_of("Jobs on it", jobs)

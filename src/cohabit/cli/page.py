@@ -6,18 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cohabit.cli.server_options import AsJson, Server
-
-EXAMPLES = "\b\nExamples:\n  cohabit page\n  cohabit page --open"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="page", short_help="The scheduler in your browser.", epilog=EXAMPLES)(page)
+from cohabit.cli.console import note, show_json
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.options import AsJson, Server, asking
 
 
+@verb("page", "The scheduler in your browser.", "cohabit page", "cohabit page --open")
 def page(
-    browser: Annotated[bool, typer.Option("--open", help="Open it here as well.")] = False,
+    browser: Annotated[bool, Option("--open", help="Open it here as well.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -25,9 +21,6 @@ def page(
 
     Where the scheduler is on another machine, its page is at its own address and asks for your token.
     """
-    from cohabit.cli.console import note, show_json
-    from cohabit.cli.server_options import asking
-
     with asking(server) as client:
         elsewhere: dict[str, Any] = {"url": f"{client.address}/", "good_for_s": None}
         made = client.page_link() if client.is_here else elsewhere

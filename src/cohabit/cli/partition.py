@@ -8,35 +8,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.way_options import Groups, Inseparable, IoWays, MinWays, Ways, limits_from
+from cohabit.cli.console import note, show_json, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson, Groups, Inseparable, IoWays, MinWays, Ways, limits_from
+from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from cohabit.model.mix import Mix
 
-EXAMPLES = """\b
-Examples:
-  cohabit partition node.json
-  cohabit partition node.json --objective min --json
-  cohabit partition node.json --method clusters --ways 12 --inseparable 10-11
-  cohabit partition node.json --method clusters --ways 20 --min-ways 2 --groups 3 --domains 0,1"""
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="partition", short_help="Divide a node's cache between programs.", epilog=EXAMPLES)(partition)
-
-
+@verb(
+    "partition",
+    "Divide a node's cache between programs.",
+    "cohabit partition node.json",
+    "cohabit partition node.json --objective min --json",
+    "cohabit partition node.json --method clusters --ways 12 --inseparable 10-11",
+    "cohabit partition node.json --method clusters --ways 20 --min-ways 2 --groups 3 --domains 0,1",
+)
 def partition(
-    node: Annotated[Path, typer.Argument(metavar="NODE.json", help="The node and its programs' miss curves.")],
-    method: Annotated[str, typer.Option(help="dp (the best division), equal, or clusters (programs share).")] = "dp",
-    objective: Annotated[str, typer.Option(help="weighted (speedup), harmonic (mean) or min (fairness).")] = "weighted",
+    node: Annotated[Path, Argument("NODE.json", "The node and its programs' miss curves.")],
+    method: Annotated[str, Option(help="dp (the best division), equal, or clusters (programs share).")] = "dp",
+    objective: Annotated[str, Option(help="weighted (speedup), harmonic (mean) or min (fairness).")] = "weighted",
     ways: Ways = None,
     min_ways: MinWays = None,
     groups: Groups = None,
     io_ways: IoWays = None,
     inseparable: Inseparable = None,
-    domains: Annotated[str, typer.Option(metavar="D,...", help="L3 domains of the schemata lines.")] = "0",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    domains: Annotated[str, Option(metavar="D,...", help="L3 domains of the schemata lines.")] = "0",
+    as_json: AsJson = False,
 ) -> None:
     """Divide the cache of one node: by buckets, or by whole ways as hardware can enforce.
 
@@ -44,8 +43,6 @@ def partition(
     where any division allows it.
     """
     from cohabit.app.learn.optimising import METHODS, divide_node, get_ready, is_ready, node_document
-    from cohabit.cli.console import note, show_json
-    from cohabit.model.errors import unknown
     from cohabit.optimise.tables import OBJECTIVES
     from cohabit.trace.mixes import read_node
 
@@ -68,8 +65,6 @@ def partition(
 
 
 def _domains(text: str) -> list[int]:
-    from cohabit.model.errors import InputError
-
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"[0-9]{1,6}", part) for part in parts) or len(set(map(int, parts))) < len(parts):
         raise InputError(f"--domains {text!r} is not a list of cache ids", "", "write 0, or 0,1")
@@ -77,21 +72,16 @@ def _domains(text: str) -> list[int]:
 
 
 def _show(document: dict[str, Any], mix: Mix) -> None:
-    from cohabit.cli.console import table
-
     sizes, rows = document["partition"]["0"], []
     for name in mix.names:
         ipc, alone = document["ipc"][name], document["ipc_alone"][name]
-        rows.append([name, f"{sizes[name]:g}" if isinstance(sizes[name], int) else f"{sizes[name]:.2f}", f"{ipc:.3f}",
-                     f"{alone:.3f}", f"{100 * ipc / alone:.1f} %"])  # fmt: skip
+        size = f"{sizes[name]:g}" if isinstance(sizes[name], int) else f"{sizes[name]:.2f}"
+        rows.append([name, size, f"{ipc:.3f}", f"{alone:.3f}", f"{100 * ipc / alone:.1f} %"])
     title = f"{len(mix)} programs, {mix.buckets} buckets, method {document['scheme']}"
     table(title, ["program", "buckets", "IPC", "IPC alone", "speed"], rows)
     if "groups" in document:
-        table(
-            "groups, as the kernel takes them",
-            ["schemata", "ways", "programs"],
-            [[one["schemata"], str(one["ways"]), ", ".join(one["jobs"])] for one in document["groups"]],
-        )
+        groups = [[one["schemata"], str(one["ways"]), ", ".join(one["jobs"])] for one in document["groups"]]
+        table("groups, as the kernel takes them", ["schemata", "ways", "programs"], groups)
     if document.get("bounds_missed"):
         typer.echo(f"No division keeps the bounds of {', '.join(document['bounds_missed'])}; this one comes nearest.")
     typer.echo(

@@ -7,52 +7,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.way_options import Groups, Inseparable, IoWays, MinWays, Ways, limits_from
+from cohabit.cli.console import note, progress, show_json, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import (
+    AsJson,
+    Groups,
+    Inseparable,
+    IoWays,
+    MinWays,
+    Ways,
+    check_not_both,
+    check_seed,
+    limits_from,
+)
+from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
+    from cohabit.app.learn.optimising import SearchSettings
     from cohabit.model.mix import Mix
     from cohabit.optimise.ways import Limits
 
-EXAMPLES = """\b
-Examples:
-  cohabit place mix.json --scheme shepherd
-  cohabit place mix.json --scheme shepherd --swaps 100000 --restarts 4 --json
-  cohabit place mix.json --scheme shepherd --ways 12 --inseparable 10-11
-  cohabit place mix.json --scheme shepherd --ways 20 --min-ways 2 --domains-per-server 2
-  cohabit place mix.json --scheme baseline --seed 7"""
 
 MOST_SWAPS, MOST_RESTARTS = 10**12, 10**4
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="place", short_help="Choose which programs share a node.", epilog=EXAMPLES)(place)
-
-
+@verb(
+    "place",
+    "Choose which programs share a node.",
+    "cohabit place mix.json --scheme shepherd",
+    "cohabit place mix.json --scheme shepherd --swaps 100000 --restarts 4 --json",
+    "cohabit place mix.json --scheme shepherd --ways 12 --inseparable 10-11",
+    "cohabit place mix.json --scheme shepherd --ways 20 --min-ways 2 --domains-per-server 2",
+    "cohabit place mix.json --scheme baseline --seed 7",
+)
 def place(
-    mix: Annotated[Path, typer.Argument(metavar="MIX.json", help="The nodes and the programs' miss curves.")],
-    scheme: Annotated[
-        str, typer.Option(help="baseline, part-only, place-only, place-only-direct or shepherd.")
-    ] = "shepherd",
-    seed: Annotated[int, typer.Option(help="Where all chance comes from.")] = 1,
-    swaps: Annotated[int | None, typer.Option(metavar="K", help="Swaps to try; 256 per program otherwise.")] = None,
-    budget_s: Annotated[
-        float | None, typer.Option("--budget-s", metavar="T", help="Search for T seconds instead.")
-    ] = None,
-    restarts: Annotated[int, typer.Option(help="Independent searches of K swaps each; the best is taken.")] = 1,
-    workers: Annotated[int | None, typer.Option(help="Searches at a time; all cores otherwise.")] = None,
-    start: Annotated[str, typer.Option(help="random, or utility: the needy spread over the nodes.")] = "random",
-    objective: Annotated[str, typer.Option(help="weighted (speedup) or harmonic (mean).")] = "weighted",
+    mix: Annotated[Path, Argument("MIX.json", "The nodes and the programs' miss curves.")],
+    scheme: Annotated[str, Option(help="baseline, part-only, place-only, place-only-direct or shepherd.")] = "shepherd",
+    seed: Annotated[int, Option(help="Where all chance comes from.")] = 1,
+    swaps: Annotated[int | None, Option(metavar="K", help="Swaps to try; 256 per program otherwise.")] = None,
+    budget_s: Annotated[float | None, Option("--budget-s", metavar="T", help="Search for T seconds instead.")] = None,
+    restarts: Annotated[int, Option(help="Independent searches of K swaps each; the best is taken.")] = 1,
+    workers: Annotated[int | None, Option(help="Searches at a time; all cores otherwise.")] = None,
+    start: Annotated[str, Option(help="random, or utility: the needy spread over the nodes.")] = "random",
+    objective: Annotated[str, Option(help="weighted (speedup) or harmonic (mean).")] = "weighted",
     ways: Ways = None,
     min_ways: MinWays = None,
     groups: Groups = None,
     io_ways: IoWays = None,
     inseparable: Inseparable = None,
     domains: Annotated[
-        int,
-        typer.Option("--domains-per-server", metavar="D", help="Nodes of the mix that are L3 domains of one server."),
+        int, Option("--domains-per-server", metavar="D", help="Nodes of the mix that are L3 domains of one server.")
     ] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Place programs on nodes by one of the schemes of the Shepherd poster, and say how fast each of them runs.
 
@@ -60,21 +66,20 @@ def place(
     not.
     """
     from cohabit.app.learn import optimising
-    from cohabit.cli.console import note, progress, show_json
     from cohabit.trace.mixes import read_mix
 
-    _check(scheme, seed, swaps, budget_s, restarts, workers, start, objective)
     limits = limits_from(ways, min_ways, groups, io_ways, inseparable)
+    settings = optimising.SearchSettings(seed, swaps, budget_s, restarts, workers, start, objective, limits)
+    _check(scheme, settings)
     _check_limits(scheme, domains, limits)
     known = read_mix(mix)
-    wish = optimising.Wish(seed, swaps, budget_s, restarts, workers, start, objective, limits)
     if not optimising.is_ready():
         note("compiling kernels, once (about a minute) ...")
     optimising.get_ready(limits is not None)
     if not as_json and len(known) * restarts > 1000:
         note(f"placing {len(known):,} programs on {known.nodes:,} nodes ...")
     with progress("placing") as advance:
-        found = optimising.place(known, scheme, wish, advance)
+        found = optimising.place(known, scheme, settings, advance)
     document = optimising.placed_document(found, known, seed, domains)
     if as_json:
         show_json(document)
@@ -82,44 +87,37 @@ def place(
         _show(document, known)
 
 
-def _check(
-    scheme: str,
-    seed: int,
-    swaps: int | None,
-    budget_s: float | None,
-    restarts: int,
-    workers: int | None,
-    start: str,
-    objective: str,
-) -> None:
-    from cohabit.model.errors import InputError, unknown
+def _check(scheme: str, settings: SearchSettings) -> None:
     from cohabit.optimise.schemes import SCHEMES
     from cohabit.optimise.starts import STARTS
 
-    known = (("scheme", scheme, SCHEMES), ("start", start, STARTS), ("objective", objective, ("weighted", "harmonic")))
+    objectives = ("weighted", "harmonic")
+    known = (
+        ("scheme", scheme, SCHEMES),
+        ("start", settings.start, STARTS),
+        ("objective", settings.objective, objectives),
+    )
     for what, value, names in known:
         if value not in names:
             raise unknown(what, value, names)
-    if seed < 0:
-        raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
-    if swaps is not None and budget_s is not None:
-        raise InputError("--swaps and --budget-s do not go together", "", "give one of them")
+    check_seed(settings.seed)
+    swaps, budget_s = settings.swaps, settings.budget_s
+    check_not_both("--swaps", "--budget-s", swaps is not None and budget_s is not None)
     if swaps is not None and not 0 <= swaps <= MOST_SWAPS:
         raise InputError(f"--swaps {swaps} is out of range", "", f"give a number from 0 to {MOST_SWAPS:,}")
     if budget_s is not None and not 0 < budget_s < 1e9:
         raise InputError(f"--budget-s {budget_s:g} is not a time", "", "give seconds, above 0")
-    for name, number in (("--restarts", restarts), ("--workers", workers)):
+    for name, number in (("--restarts", settings.restarts), ("--workers", settings.workers)):
         if number is not None and not 1 <= number <= MOST_RESTARTS:
             raise InputError(f"{name} {number} is out of range", "", f"give a whole number from 1 to {MOST_RESTARTS:,}")
 
 
 def _check_limits(scheme: str, domains: int, limits: Limits | None) -> None:
-    from cohabit.model.errors import InputError
     from cohabit.optimise.schemes import DIVIDING
 
     if limits is not None and scheme not in DIVIDING:
-        raise InputError(f"--ways has no effect with --scheme {scheme}, which divides no cache", "",
-                         f"leave it out, or use {' or '.join(DIVIDING)}")  # fmt: skip
+        what = f"--ways has no effect with --scheme {scheme}, which divides no cache"
+        raise InputError(what, "", f"leave it out, or use {' or '.join(DIVIDING)}")
     if domains < 1:
         raise InputError(f"--domains-per-server {domains} is not a positive number", "", "give 2 for two L3 caches")
     if domains > 1 and limits is None:
@@ -127,8 +125,6 @@ def _check_limits(scheme: str, domains: int, limits: Limits | None) -> None:
 
 
 def _show(document: dict[str, Any], mix: Mix) -> None:
-    from cohabit.cli.console import table
-
     by_node: dict[int, list[str]] = {}
     for name, node in document["placement"].items():
         by_node.setdefault(node, []).append(name)
@@ -139,8 +135,11 @@ def _show(document: dict[str, Any], mix: Mix) -> None:
         parts = [name if sizes is None else f"{name} {sizes[str(node)][name]:.3g}" for name in names]
         rows.append([str(node), f"{speed:.3f}", f"{100 * document['memory_load'][str(node)]:.0f} %", ", ".join(parts)])
     what = "programs" if sizes is None else "programs and their buckets"
-    table(f"{len(mix)} programs on {mix.nodes} nodes, scheme {document['scheme']}",
-          ["node", "speedup", "memory", what], rows)  # fmt: skip
+    table(
+        f"{len(mix)} programs on {mix.nodes} nodes, scheme {document['scheme']}",
+        ["node", "speedup", "memory", what],
+        rows,
+    )
     _show_groups(document)
     typer.echo(
         f"weighted speedup {document['weighted_speedup']:.4f}, harmonic mean {document['harmonic_speed']:.4f}, slowest "
@@ -158,8 +157,6 @@ def _show(document: dict[str, Any], mix: Mix) -> None:
 
 def _show_groups(document: dict[str, Any]) -> None:
     """Print the lines for the hardware: by server if several nodes make one, else by node."""
-    from cohabit.cli.console import table
-
     what = "server" if "servers" in document else "node"
     rows = [
         [number, one["schemata"], ", ".join(one["jobs"])]

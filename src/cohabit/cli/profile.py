@@ -7,45 +7,38 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit profile -- ./solver input.dat
-  cohabit profile -n 2 --program solver --repeats 3 -- ./solver --threads 2 input.dat
-  cohabit profile --curve valgrind --sample "./solver tiny.dat" -- ./solver input.dat
-  cohabit profiles show solver"""
+from cohabit.cli.console import note, show_result, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson, Store, words_of
+from cohabit.model.errors import InputError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(
-        name="profile", short_help="Run a real program alone and keep what was measured.", epilog=EXAMPLES,
-        context_settings={"allow_interspersed_args": False},
-    )(profile)  # fmt: skip
-
-
+@verb(
+    "profile",
+    "Run a real program alone and keep what was measured.",
+    "cohabit profile -- ./solver input.dat",
+    "cohabit profile -n 2 --program solver --repeats 3 -- ./solver --threads 2 input.dat",
+    'cohabit profile --curve valgrind --sample "./solver tiny.dat" -- ./solver input.dat',
+    "cohabit profiles show solver",
+    context_settings={"allow_interspersed_args": False},
+)
 def profile(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The program and its arguments.")],
-    processes: Annotated[int, typer.Option("-n", help="Cores it gets, one for each of its processes.")] = 1,
-    program: Annotated[str, typer.Option(metavar="NAME", help="What to call it; the file's name otherwise.")] = "",
-    repeats: Annotated[int, typer.Option(min=1, help="Runs for the time.")] = 1,
+    command: Annotated[list[str], Argument("-- COMMAND...", "The program and its arguments.")],
+    processes: Annotated[int, Option("-n", help="Cores it gets, one for each of its processes.")] = 1,
+    program: Annotated[str, Option(metavar="NAME", help="What to call it; the file's name otherwise.")] = "",
+    repeats: Annotated[int, Option(min=1, help="Runs for the time.")] = 1,
     curve: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="HOW",
             help="IPC and bandwidth by cache ways: auto (resctrl where it is), resctrl, valgrind (an estimate), none.",
         ),
     ] = "auto",
-    sample: Annotated[str, typer.Option(metavar="TEXT", help="A shorter run of it, for valgrind.")] = "",
-    limit: Annotated[float, typer.Option(metavar="SECONDS", help="Stop a run after this.")] = 3600.0,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            "--store", metavar="FILE|URL", envvar="COHABIT_STORE",
-            help="SQLite file or postgresql://user@host/database; the user's own store otherwise.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-) -> None:  # fmt: skip
+    sample: Annotated[str, Option(metavar="TEXT", help="A shorter run of it, for valgrind.")] = "",
+    limit: Annotated[float, Option(metavar="SECONDS", help="Stop a run after this.")] = 3600.0,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
     """Run a program with this machine to itself: its time, what the sensors count, and its curves where it can be.
 
     Measured again, runs are averaged; a program that has changed starts its profile afresh. The profile is the user's
@@ -56,63 +49,53 @@ def profile(
     from cohabit.app.measure import profiling
     from cohabit.app.measure.capacity import known_capacity
     from cohabit.app.measure.measuring import busy_load
-    from cohabit.cli.console import note, show_json
     from cohabit.store.profiles import open_store
 
-    wish = _wish(command, processes, program, repeats, curve, sample, limit, known_capacity())
-    profiling.check(wish)
+    if curve not in profiling.CURVES:
+        raise InputError(f"there are no curves by {curve!r}", "--curve", f"use one of {', '.join(profiling.CURVES)}")
+    if sample and curve != "valgrind":
+        raise InputError("--sample is for --curve valgrind", "", "leave it out")
+    if not limit > 0:
+        raise InputError(f"--limit {limit:g} is no time", "", "give seconds above 0")
+    settings = profiling.Settings(
+        command=tuple(command),
+        program=program.strip() or Path(command[0]).name,
+        processes=processes,
+        repeats=repeats,
+        curve=curve,
+        limit_s=limit,
+        sample=words_of("--sample", sample),
+        capacity=known_capacity(),
+        owner=profiling.default_owner(),
+    )
+    profiling.check(settings)
     load = busy_load()
     if load is not None:
         note(f"the machine is busy (load {load:.1f}): what is measured beside other work is not the program's own")
     with open_store(store) as kept, tempfile.TemporaryDirectory(prefix="cohabit-profile-") as folder:
-        found = profiling.profile(wish, Path(folder), note)
+        found = profiling.profile(settings, Path(folder), note)
         known, why = profiling.keep(kept, found)
         document = profiling.account(known, found, why, kept.where)
     if why:
         note(f"{found.program} has changed ({why}): its profile starts afresh")
     if estimate := profiling.estimate_note(found):
         note(estimate)
-    if as_json:
-        show_json(document)
-    else:
-        _show(document)
-
-
-def _wish(
-    command: list[str], processes: int, program: str, repeats: int, curve: str, sample: str, limit: float,
-    capacity: tuple[tuple[int, float], ...],
-) -> Any:  # fmt: skip
-    """Return the request, checked before anything runs."""
-    import shlex
-
-    from cohabit.app.measure.profiling import CURVES, Wish, default_name, default_owner
-    from cohabit.model.errors import InputError
-
-    if curve not in CURVES:
-        raise InputError(f"there are no curves by {curve!r}", "--curve", f"use one of {', '.join(CURVES)}")
-    if sample and curve != "valgrind":
-        raise InputError("--sample is for --curve valgrind", "", "leave it out")
-    if not limit > 0:
-        raise InputError(f"--limit {limit:g} is no time", "", "give seconds above 0")
-    try:
-        words = tuple(shlex.split(sample))
-    except ValueError as error:
-        raise InputError(f"--sample cannot be read: {error}".lower(), "", "close its quotes") from None
-    name = program.strip() or default_name(command)
-    return Wish(tuple(command), name, processes, repeats, curve, limit, words, capacity, default_owner())
+    show_result(document, as_json, _show)
 
 
 def _show(document: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
     n = document["processes"]
-    typer.echo(f"{document['program']} with {n} process{'' if n == 1 else 'es'}: {document['time_s']:.3f} s alone"
-               f" (mean of {document['runs']}: {document['mean_time_s']:.3f} s)")  # fmt: skip
+    typer.echo(
+        f"{document['program']} with {n} process{'' if n == 1 else 'es'}: {document['time_s']:.3f} s alone"
+        f" (mean of {document['runs']}: {document['mean_time_s']:.3f} s)"
+    )
     shown = {name: curve for name, curve in document["curves"].items() if curve}
     if shown:
         ways = sorted({int(one) for curve in shown.values() for one in curve})
-        rows = [[str(one), *(f"{curve[str(one)]:.3f}" if str(one) in curve else "-" for curve in shown.values())]
-                for one in ways]  # fmt: skip
+        rows = [
+            [str(one), *(f"{curve[str(one)]:.3f}" if str(one) in curve else "-" for curve in shown.values())]
+            for one in ways
+        ]
         table(
             "by cache ways" + (" (estimated)" if document["provenance"] == "estimated" else ""), ["ways", *shown], rows
         )

@@ -4,67 +4,52 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.server_options import Server
+from cohabit.cli.console import note, show_json, show_result, table, table_of
+from cohabit.cli.declaring import Argument, Option, add_group, verb
+from cohabit.cli.job_words import counted
+from cohabit.cli.options import AsJson, Server, Store, asking, check_not_both
+from cohabit.cli.plot import draw
+from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from cohabit.app.measure.profiles import Described
     from cohabit.store.profiles import ProfileStore
 
-EXAMPLES = """\b
-Examples:
-  cohabit profiles list --catalogue sns12
-  cohabit profiles show MG --catalogue sns12 --alpha 0.9
-  cohabit profiles import programs.json
-  cohabit profiles show MG
-  cohabit profiles export profiles.json
-  cohabit profiles share MG --from ann"""
-CALLS = {
-    "list": "list --catalogue sns12", "show": "show MG --catalogue sns12 --alpha 0.9", "import": "import programs.json",
-    "export": "export profiles.json", "share": "share MG --from ann", "forget": "forget MG",
-}  # fmt: skip
 SIDE_BY_SIDE = 116  # columns that two plots need
 
-Store = Annotated[
-    str | None,
-    typer.Option(
-        "--store", metavar="FILE|URL", envvar="COHABIT_STORE",
-        help="SQLite file or postgresql://user@host/database; the user's own store otherwise.",
-    ),
-]  # fmt: skip
-Catalogue = Annotated[str | None, typer.Option("--catalogue", metavar="NAME", help="Instead of the store: sns12.")]
+Catalogue = Annotated[str | None, Option("--catalogue", metavar="NAME", help="Instead of the store: sns12.")]
 File = Annotated[
-    Path | None,
-    typer.Option("--file", metavar="FILE", help="Instead of the store: programs.json, curves.csv or an export."),
+    Path | None, Option("--file", metavar="FILE", help="Instead of the store: programs.json, curves.csv or an export.")
 ]
-Cores = Annotated[int, typer.Option("--cores", help="Cores of a node, where the source does not say.")]
-Ways = Annotated[int, typer.Option("--ways", help="Cache ways of a node, where the source does not say.")]
-Owner = Annotated[
-    str | None, typer.Option("--owner", metavar="USER", help="Of this user (name or number), or `shared`.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Cores = Annotated[int, Option("--cores", help="Cores of a node, where the source does not say.")]
+Ways = Annotated[int, Option("--ways", help="Cache ways of a node, where the source does not say.")]
+Owner = Annotated[str | None, Option("--owner", metavar="USER", help="Of this user (name or number), or `shared`.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and what it can do."""
-    verbs = typer.Typer(
-        name="profiles", short_help="What is known of programs.", epilog=EXAMPLES, no_args_is_help=True,
-        rich_markup_mode=None, help="List, show, import, export, share and forget what was measured (all with --json).",
-    )  # fmt: skip
-    known: dict[str, Callable[..., None]] = {
-        "list": list_all, "show": show, "import": import_, "export": export, "share": share,
-        "forget": forget,
-    }  # fmt: skip
-    for name, function in known.items():
-        verbs.command(name=name, epilog=f"\b\nExample:\n  cohabit profiles {CALLS[name]}")(function)
-    app.add_typer(verbs)
+    add_group(
+        app,
+        "profiles",
+        "What is known of programs.",
+        "List, show, import, export, share and forget what was measured (all with --json).",
+        "cohabit profiles list --catalogue sns12",
+        "cohabit profiles show MG --catalogue sns12 --alpha 0.9",
+        "cohabit profiles import programs.json",
+        "cohabit profiles show MG",
+        "cohabit profiles export profiles.json",
+        "cohabit profiles share MG --from ann",
+        verbs=(list_all, show, import_, export, share, forget),
+    )
 
 
+@verb("list", "", "cohabit profiles list --catalogue sns12")
 def list_all(
     catalogue: Catalogue = None,
     file: File = None,
@@ -75,7 +60,6 @@ def list_all(
 ) -> None:
     """List programs with their class: of the store, a catalogue or a file."""
     from cohabit.app.measure.profiles import summary_of
-    from cohabit.cli.console import note, show_json, table
 
     found, where = _found(catalogue, file, store, cores, ways)
     rows = [summary_of(one) for one in found]
@@ -85,28 +69,34 @@ def list_all(
     if not rows:
         note(f"{where} has no profiles yet; add some: cohabit profiles import programs.json")
         return
-    heads = [
-        "program", "owner", "processes", "class", "ideal scale", "held by", "scales", "runs", "age", "from", "hardware",
-    ]  # fmt: skip
-    cells = [
-        [
-            row["program"], row["owner_name"], str(row["processes"]), row["class"], str(row["ideal_scale"]),
-            row["constraint"] or "-", ",".join(map(str, row["scales"])) or "-", str(row["samples"]),
-            _age(row["measured_at_us"]), row["provenance"], row["hardware"] or "-",
-        ]
+    records = [
+        {
+            "program": row["program"],
+            "owner": row["owner_name"],
+            "processes": str(row["processes"]),
+            "class": row["class"],
+            "ideal scale": str(row["ideal_scale"]),
+            "held by": row["constraint"] or "-",
+            "scales": ",".join(map(str, row["scales"])) or "-",
+            "runs": str(row["samples"]),
+            "age": _age(row["measured_at_us"]),
+            "from": row["provenance"],
+            "hardware": row["hardware"] or "-",
+        }
         for row in rows
-    ]  # fmt: skip
-    table(f"{len(rows)} profile{'s' if len(rows) > 1 else ''} in {where}", heads, cells)
+    ]
+    table_of(f"{counted(len(rows), 'profile')} in {where}", records)
 
 
+@verb("show", "", "cohabit profiles show MG --catalogue sns12 --alpha 0.9")
 def show(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
+    program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
     catalogue: Catalogue = None,
     file: File = None,
     store: Store = None,
-    alpha: Annotated[float, typer.Option(help="Share of its speed that a job must keep.")] = 0.9,
-    scale: Annotated[int, typer.Option(help="The scale whose curves and steps are shown.")] = 1,
-    processes: Annotated[int | None, typer.Option(help="Estimate for so many processes.")] = None,
+    alpha: Annotated[float, Option(help="Share of its speed that a job must keep.")] = 0.9,
+    scale: Annotated[int, Option(help="The scale whose curves and steps are shown.")] = 1,
+    processes: Annotated[int | None, Option(help="Estimate for so many processes.")] = None,
     owner: Owner = None,
     cores: Cores = 0,
     ways: Ways = 0,
@@ -117,8 +107,6 @@ def show(
     Of several owners, the caller's own profile is shown, else the shared one.
     """
     from cohabit.app.measure.profiles import account_of, best_of
-    from cohabit.cli.console import show_json
-    from cohabit.model.errors import InputError, unknown
 
     if not 0 < alpha <= 1:
         raise InputError(f"--alpha {alpha:g} is not above 0 and at most 1", "", "0.9 keeps 90 % of the speed")
@@ -136,58 +124,51 @@ def show(
         known = ", ".join(str(each.scale) for each in one.profile.scales)
         raise InputError(f"{program} has not been profiled at scale {scale}", where, f"known scales: {known}")
     account = account_of(one, alpha, processes)
-    if as_json:
-        show_json(account)
-    else:
-        _show(one, account, scale)
+    show_result(account, as_json, partial(_show, one, scale))
 
 
+@verb("import", "", "cohabit profiles import programs.json")
 def import_(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="programs.json, curves.csv, an export, or sns12.")],
+    file: Annotated[str, Argument("FILE", "programs.json, curves.csv, an export, or sns12.")],
     store: Store = None,
     cores: Cores = 0,
     ways: Ways = 0,
     as_json: AsJson = False,
 ) -> None:
     """Take profiles into the store, in place of those of the same programs, processes and hardware."""
-    from cohabit.app.measure.profiles import Wish, is_catalogue, profiles_in, profiles_of_catalogue
-    from cohabit.cli.console import note, show_json
+    from cohabit.app.measure.profiles import NodeSize, is_catalogue, profiles_in, profiles_of_catalogue
 
-    wish, warning = Wish(cores, ways), ""
+    size, warning = NodeSize(cores, ways), ""
     if is_catalogue(file):
-        found = profiles_of_catalogue(file, wish)
+        found = profiles_of_catalogue(file, size)
     else:
-        found, warning = profiles_in(Path(file), wish)
+        found, warning = profiles_in(Path(file), size)
     if warning:
         note(warning)
     with _opened(store, create=True) as opened:
         count = opened.replace(one.profile for one in found)
         where = opened.where
-    if as_json:
-        show_json({"imported": count, "programs": [one.profile.program for one in found], "store": where})
-    else:
-        typer.echo(f"imported {count} profile{'s' if count != 1 else ''} into {where}")
+    document = {"imported": count, "programs": [one.profile.program for one in found], "store": where}
+    show_result(document, as_json, f"imported {counted(count, 'profile')} into {where}")
 
 
+@verb("export", "", "cohabit profiles export profiles.json")
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON file to write.")],
+    file: Annotated[Path, Argument("FILE", "The JSON file to write.")],
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
     """Write all profiles of the store as one JSON file, whole or not at all."""
-    from cohabit.cli.console import show_json
-
     with _opened(store) as opened:
         count = opened.export_json(file)
-    if as_json:
-        show_json({"exported": count, "file": str(file)})
-    else:
-        typer.echo(f"exported {count} profile{'s' if count != 1 else ''} to {file}")
+    text = f"exported {counted(count, 'profile')} to {file}"
+    show_result({"exported": count, "file": str(file)}, as_json, text)
 
 
+@verb("share", "", "cohabit profiles share MG --from ann")
 def share(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
-    user: Annotated[str, typer.Option("--from", metavar="USER", help="Whose profile: a name or a number.")],
+    program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
+    user: Annotated[str, Option("--from", metavar="USER", help="Whose profile: a name or a number.")],
     store: Store = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -199,9 +180,6 @@ def share(
     """
     from cohabit.app.client.connection import SERVER
     from cohabit.app.measure.profiles import owner_named, share_in_controller
-    from cohabit.cli.console import show_json
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
 
     owner = owner_named(user)
     if owner == "":
@@ -213,24 +191,23 @@ def share(
     if not kept and not living:
         raise _has_none(user, program, where)
     if as_json:
-        show_json({"program": program, "from": user, "owner": owner, "in_store": kept, "in_controller": living,
-                   "store": where})  # fmt: skip
+        done = {"in_store": kept, "in_controller": living, "store": where}
+        show_json({"program": program, "from": user, "owner": owner, **done})
         return
     for count, place in ((kept, where), (living, "the living controller")):
         if count:
-            typer.echo(f"shared {count} profile{'s' if count != 1 else ''} of {program} from {user} in {place}")
+            typer.echo(f"shared {counted(count, 'profile')} of {program} from {user} in {place}")
 
 
+@verb("forget", "", "cohabit profiles forget MG")
 def forget(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="Its name, as in the list.")],
+    program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
     owner: Owner = None,
     store: Store = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove a program from the store, with all its samples; where several users have one, of the owner named."""
     from cohabit.app.measure.profiles import only_owner
-    from cohabit.cli.console import show_json
-    from cohabit.model.errors import unknown
 
     with _opened(store) as opened:
         known = sorted({one.program for one in opened.profiles()})
@@ -242,16 +219,13 @@ def forget(
         count = opened.delete(program, owner=whose)
         if not count:
             raise _has_none(str(owner), program, opened.where)
-    if as_json:
-        show_json({"forgotten": count, "program": program})
-    else:
-        typer.echo(f"forgot {count} profile{'s' if count != 1 else ''} of {program}")
+    text = f"forgot {counted(count, 'profile')} of {program}"
+    show_result({"forgotten": count, "program": program}, as_json, text)
 
 
 def _owner(name: str | None) -> str | None:
     """Return the owner given by --owner; None: none was named."""
     from cohabit.app.measure.profiles import owner_named
-    from cohabit.model.errors import InputError
 
     found = None if name is None else owner_named(name)
     if name is not None and found is None:
@@ -260,8 +234,6 @@ def _owner(name: str | None) -> str | None:
 
 
 def _has_none(user: str, program: str, where: str) -> Exception:
-    from cohabit.model.errors import InputError
-
     return InputError(f"{user} has no profile of {program}", where, "see the owners: cohabit profiles list")
 
 
@@ -270,38 +242,30 @@ def _opened(store: str | None, create: bool = False) -> ProfileStore:
     from cohabit.store.profiles import default_path, empty_store, open_store
 
     if store is None and not create and not default_path().exists():
-        empty = empty_store()
-        empty.where = str(default_path())
-        return empty
+        return empty_store(str(default_path()))
     return open_store(store, create=create)
 
 
 def _found(
     catalogue: str | None, file: Path | None, store: str | None, cores: int, ways: int
 ) -> tuple[list[Described], str]:
-    from cohabit.app.measure.profiles import Wish, described, profiles_in, profiles_of_catalogue
-    from cohabit.cli.console import note
-    from cohabit.model.errors import InputError
+    from cohabit.app.measure.profiles import NodeSize, described, profiles_in, profiles_of_catalogue
 
-    named = [name for name, value in (("--catalogue", catalogue), ("--file", file)) if value]
-    if len(named) > 1:
-        raise InputError("--catalogue and --file do not go together", "", "give one of them")
-    wish = Wish(cores, ways)
+    check_not_both("--catalogue", "--file", catalogue and file)
+    size = NodeSize(cores, ways)
     if catalogue:
-        return profiles_of_catalogue(catalogue, wish), f"catalogue {catalogue}"
+        return profiles_of_catalogue(catalogue, size), f"catalogue {catalogue}"
     if file:
-        found, warning = profiles_in(file, wish)
+        found, warning = profiles_in(file, size)
         if warning:
             note(warning)
         return found, str(file)
     with _opened(store) as opened:
-        return [described(one, wish) for one in opened.profiles()], opened.where
+        return [described(one, size) for one in opened.profiles()], opened.where
 
 
-def _show(one: Described, account: dict[str, Any], scale: int) -> None:
+def _show(one: Described, scale: int, account: dict[str, Any]) -> None:
     """Print the details of a program."""
-    from cohabit.cli.console import table
-
     profile, node = one.profile, one.node
     of = f" ({', '.join(part for part in (one.title, one.framework) if part)})" if one.title or one.framework else ""
     typer.echo(
@@ -336,8 +300,6 @@ def _plots(one: Described, account: dict[str, Any], scale: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from cohabit.cli.plot import Marks, draw
-
     measured = one.profile.at_scale(scale)
     row = next((row for row in account["by_scale"] if row["scale"] == scale), None)
     if measured is None or row is None or measured.ipc is None or measured.bandwidth_gbs is None:
@@ -349,8 +311,8 @@ def _plots(one: Described, account: dict[str, Any], scale: int) -> None:
     ways = row["ways"] or measured.ipc.ways[-1]
     tolerable = account["alpha"] * measured.ipc.at(one.node.ways or measured.ipc.ways[-1])
     at = f", scale {scale}" if scale > 1 else ""
-    ipc = draw(measured.ipc, f"IPC against cache ways{at}", Marks(tolerable, ways), plain=plain)
-    gbs = draw(measured.bandwidth_gbs, f"GB/s per node against cache ways{at}", Marks(None, ways), plain=plain)
+    ipc = draw(measured.ipc, f"IPC against cache ways{at}", tolerable, ways, plain)
+    gbs = draw(measured.bandwidth_gbs, f"GB/s per node against cache ways{at}", None, ways, plain)
     console.print()
     if console.width >= SIDE_BY_SIDE:
         grid = Table.grid(padding=(0, 4))

@@ -7,29 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.server_options import AsJson, Server
+from cohabit.cli.console import note, show_result
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.job_words import counted
+from cohabit.cli.options import AsJson, Server, asking, check_not_both
 
 if TYPE_CHECKING:
     from cohabit.app.serve.serving import ServeConfig
 
-EXAMPLES = "\b\nExamples:\n  cohabit prune --dry-run\n  cohabit prune /var/lib/cohabit    (also while it is stopped)"
 WORDS = {
     "records": ("record", "of finished jobs"), "outputs": ("output", "in the place"),
     "audit": ("file", "of the audit log"), "journal": ("batch", "of the journal"),
 }  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="prune", short_help="Remove old records and outputs; for operators.", epilog=EXAMPLES)(prune)
-
-
+@verb(
+    "prune",
+    "Remove old records and outputs; for operators.",
+    "cohabit prune --dry-run",
+    "cohabit prune /var/lib/cohabit    (also while it is stopped)",
+)
 def prune(
     place: Annotated[
-        Path | None,
-        typer.Argument(metavar="[PLACE|SITE.toml]", help="Of a controller that may be stopped; else the running one."),
+        Path | None, Argument("[PLACE|SITE.toml]", "Of a controller that may be stopped; else the running one.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed, and its size.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed, and its size.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,12 +40,7 @@ def prune(
     A running controller does this by itself, every hour. A stopped place is pruned directly, and the file of its
     journal is written anew, so that it becomes smaller.
     """
-    from cohabit.cli.console import note, show_json
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
-
-    if place is not None and server is not None:
-        raise InputError("PLACE and --server do not go together", "", "give one of them")
+    check_not_both("PLACE", "--server", place is not None and server is not None)
     config = None if place is None else _config(place)
     if config is not None and not _lives(config):
         from cohabit.app.serve.pruning import prune_stopped
@@ -52,10 +49,7 @@ def prune(
     else:
         with asking(server if config is None else str(_socket(config))) as client:
             found = client.prune(dry_run)
-    if as_json:
-        show_json(found)
-    else:
-        _show(found)
+    show_result(found, as_json, _show)
 
 
 def _config(path: Path) -> ServeConfig:
@@ -92,8 +86,6 @@ def _lives(config: ServeConfig) -> bool:
 
 
 def _show(found: dict[str, Any]) -> None:
-    from cohabit.cli.job_words import counted
-
     parts = []
     for key, (word, of) in WORDS.items():
         if count := found[key]["count"]:

@@ -2,15 +2,15 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from cohabit.cli.declaring import Option
-from cohabit.cli.server_options import AsJson, Server
+from cohabit.cli.console import echo, note, screen_width, show_json, table
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import numbers, outcome, plain, ran_s, shortened, span, waited_s
+from cohabit.cli.options import AsJson, Server, asking, check_not_both
+from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_width
+from cohabit.model.errors import InputError, unknown
 
-if TYPE_CHECKING:
-    import typer
-
-EXAMPLES = "\b\nExamples:\n  cohabit queue\n  cohabit queue --all\n  cohabit queue --user ann --state failed"
 WIDE = ("queued", "running", "finished", "all")
 STATES = {  # states of a job, and the list in which the server looks for it
     "held": "queued", "starting": "running", "done": "finished", "failed": "finished", "killed": "finished",
@@ -20,11 +20,13 @@ COLUMNS = ["job", "user", "program", "state", "cores", "nodes", "waited", "ran",
 LESS = ("limit", "nodes", "waited", "program", "cores", "ran")  # left out first on a narrow terminal, in this order
 
 
-def register(app: "typer.Typer") -> None:
-    """Add the verb."""
-    app.command(name="queue", short_help="Jobs that wait and run.", epilog=EXAMPLES)(queue)
-
-
+@verb(
+    "queue",
+    "Jobs that wait and run.",
+    "cohabit queue",
+    "cohabit queue --all",
+    "cohabit queue --user ann --state failed",
+)
 def queue(
     every: Annotated[bool, Option("--all", "-a", help="Also those that are over.")] = False,
     user: Annotated[str, Option(metavar="NAME", help="Only jobs of this user.")] = "",
@@ -36,15 +38,8 @@ def queue(
     as_json: AsJson = False,
 ) -> None:
     """List the jobs that wait or run, and why each one waits."""
-    from cohabit.cli.console import echo, note, screen_width, show_json, table
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
-
-    if every and state:
-        raise InputError("--all and --state do not go together", "", "give one of them")
+    check_not_both("--all", "--state", every and state)
     if state and state not in (*WIDE, *STATES):
-        from cohabit.model.errors import unknown
-
         raise unknown("state", state, [*WIDE, *STATES])
     if limit < 1:
         raise InputError(f"--limit {limit} shows nothing", "", "give 1 or more")
@@ -73,8 +68,6 @@ def queue(
 
 def columns_that_fit(rows: list[list[str]], width: int) -> list[int]:
     """Choose the columns to show: names of jobs and users are never cut, so others are left out until they fit."""
-    from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_width
-
     sizes = [max(map(cell_width, cells)) for cells in zip(COLUMNS, *rows, strict=True)]
     sizes[-1] = min(sizes[-1], LEAST_PROSE)
     shown = list(range(len(COLUMNS)))
@@ -94,8 +87,6 @@ def place_of(job: dict[str, Any]) -> tuple[Any, ...]:
 
 def folded(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the same jobs with the waiting members of an array as one line: 12_[4-100]."""
-    from cohabit.cli.job_words import numbers
-
     lines: dict[tuple[str, ...], dict[str, Any]] = {}
     members: dict[tuple[str, ...], list[int]] = {}
     for job in jobs:
@@ -113,14 +104,19 @@ def folded(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def row_of(job: dict[str, Any], now: float) -> list[str]:
     """Return one line of the table."""
-    from cohabit.cli.job_words import numbers, outcome, plain, ran_s, shortened, span, waited_s
-
     why = outcome(job).partition(": ")[2] if job["why"] in ("", job["state"]) else job["why"]
     cells = [
-        str(job["job"]), job["user"], shortened(job["program"] or "", 20), job["state"],
-        _cores(job), numbers(job["nodes"]), span(waited_s(job, now)), span(ran_s(job, now)),
-        span(job["limit_s"]), why,
-    ]  # fmt: skip
+        str(job["job"]),
+        job["user"],
+        shortened(job["program"] or "", 20),
+        job["state"],
+        _cores(job),
+        numbers(job["nodes"]),
+        span(waited_s(job, now)),
+        span(ran_s(job, now)),
+        span(job["limit_s"]),
+        why,
+    ]
     return [plain(cell) for cell in cells]
 
 

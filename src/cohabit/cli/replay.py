@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-EXAMPLE = (
-    "\b\nExamples:\n  cohabit simulate jobs.swf --out DIR --journal\n  cohabit replay DIR --verify\n"
-    "  cohabit replay site.toml --verify"
+from cohabit.cli.console import show_result
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson
+
+
+@verb(
+    "replay",
+    "Feed a journal to a fresh core: the same orders must come out.",
+    "cohabit simulate jobs.swf --out DIR --journal",
+    "cohabit replay DIR --verify",
+    "cohabit replay site.toml --verify",
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="replay", epilog=EXAMPLE)(replay)
-
-
 def replay(
     journal: Annotated[
         Path,
-        typer.Argument(
-            metavar="JOURNAL",
-            help="Of a simulation: its folder or journal.parquet; of a controller: its site file, place or journal.",
+        Argument(
+            "JOURNAL",
+            "Of a simulation: its folder or journal.parquet; of a controller: its site file, place or journal.",
         ),
     ],
-    verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 if an order differs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    verify: Annotated[bool, Option("--verify", help="Exit with 1 if an order differs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """The same facts again, through the live core one step at a time: the same orders must come out, byte for byte."""
     from cohabit.app.serve.replaying import is_live, replay_live
-    from cohabit.cli.console import show_json
 
+    among: dict[str, Any] | None = None
     if is_live(journal):
         live = replay_live(journal)
         steps, orders, difference, left_out = live.batches, live.commands, live.difference, live.left_out
@@ -41,14 +42,20 @@ def replay(
 
         simulated = replay_journal(journal)
         steps, orders, difference, left_out = simulated.steps, simulated.orders, simulated.difference, 0
-    if as_json:
-        show_json({
-            "steps": steps, "orders": orders, "identical": not difference, "difference": difference or None,
-            "left_out": left_out,
-        })  # fmt: skip
-    else:
-        word = "identical" if not difference else f"DIFFERENT {difference}"
-        skipped = f", {left_out:,} events left out" if left_out else ""
-        typer.echo(f"{steps:,} steps, {orders:,} orders{skipped}: {word}")
+        if simulated.domains:
+            among = {"domains": list(simulated.domains), "messages": simulated.messages}
+    show_replayed(steps, orders, difference, left_out, as_json, among)
     if verify and difference:
         raise typer.Exit(1)
+
+
+def show_replayed(
+    steps: int, orders: int, difference: str, left_out: int, as_json: bool, among: dict[str, Any] | None = None
+) -> None:
+    """Print how a replay went; `among`: the domains, and the messages they have heard of each other."""
+    skipped = f", {left_out:,} events left out" if left_out else ""
+    if among is not None:
+        skipped += f", {among['messages']:,} messages between {', '.join(among['domains'])}"
+    text = f"{steps:,} steps, {orders:,} orders{skipped}: {f'DIFFERENT {difference}' if difference else 'identical'}"
+    facts = {"identical": not difference, "difference": difference or None, "left_out": left_out}
+    show_result({"steps": steps, "orders": orders, **facts, **(among or {})}, as_json, text)

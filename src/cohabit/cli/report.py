@@ -4,49 +4,44 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.server_options import AsJson, Server
+from cohabit.cli.console import note, show_json, show_result, table_of
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import counted, moment, outcome, plain, ran_s, shortened, slowdown, span, waited_s
+from cohabit.cli.options import AsJson, Server, asking, duration_s
+from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from cohabit.app.client.client import Client
 
-EXAMPLES = """\b
-Examples:
-  cohabit report --since 24h
-  cohabit report --since 2026-01-01 --format csv -o january.csv
-  cohabit report --format sacct -o jobs.txt     (what `cohabit import sacct` reads)
-  cohabit report --out week --since 7d          (summary.json, jobs.csv and report.html)"""
 FORMS = ("json", "csv", "sacct")
-COLUMNS = ["job", "user", "program", "ended as", "cores", "submitted", "waited", "ran", "core-hours"]
-SLOWED = ["slowed by", "expected"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="report", short_help="What ran, for whom and for how long.", epilog=EXAMPLES)(report)
-
-
+@verb(
+    "report",
+    "What ran: jobs, users and times.",
+    "cohabit report --since 24h",
+    "cohabit report --since 2026-01-01 --format csv -o january.csv",
+    "cohabit report --format sacct -o jobs.txt     (what `cohabit import sacct` reads)",
+    "cohabit report --out week --since 7d          (summary.json, jobs.csv and report.html)",
+)
 def report(
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="24h (ago), or 2026-01-31T12:00.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Likewise; now otherwise.")] = None,
-    user: Annotated[str, typer.Option(metavar="NAME", help="Only jobs of this user.")] = "",
-    form: Annotated[str | None, typer.Option("--format", metavar="FORM", help="csv, sacct or json.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where that goes.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write summary.json, jobs.csv, report.html.")] = None,
+    since: Annotated[str | None, Option(metavar="WHEN", help="24h (ago), or 2026-01-31T12:00.")] = None,
+    until: Annotated[str | None, Option(metavar="WHEN", help="Likewise; now otherwise.")] = None,
+    user: Annotated[str, Option(metavar="NAME", help="Only jobs of this user.")] = "",
+    form: Annotated[str | None, Option("--format", metavar="FORM", help="csv, sacct or json.")] = None,
+    output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Where that goes.")] = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Write summary.json, jobs.csv, report.html.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Account for jobs: who ran what, how long it waited and ran, and how it ended."""
-    from cohabit.cli.server_options import asking
-    from cohabit.model.errors import InputError
-
+    """Account for jobs: their users and programs, how long they waited and ran, and how they ended."""
     if form is not None and form not in FORMS:
-        from cohabit.model.errors import unknown
-
         raise unknown("format", form, list(FORMS))
     if as_json and form not in (None, "json"):
         raise InputError(f"--json and --format {form} do not go together", "", "give one of them")
@@ -68,9 +63,6 @@ def report(
 
 def _say_removed(before: float | None, since: float | None) -> None:
     """Report that requested records are past their retention time."""
-    from cohabit.cli.console import note
-    from cohabit.cli.job_words import moment
-
     if before is not None and (since is None or since < before):
         note(f"records of jobs that ended before {moment(before)} were removed by retention ([keep] of the site file)")
 
@@ -82,9 +74,6 @@ def _form_of(file: Path) -> str:
 def _when(option: str, text: str | None) -> float | None:
     """Parse an instant: a time before now, or a date and time, local unless it says otherwise."""
     from datetime import datetime
-
-    from cohabit.cli.server_options import duration_s
-    from cohabit.model.errors import InputError
 
     if text is None:
         return None
@@ -99,7 +88,6 @@ def _when(option: str, text: str | None) -> float | None:
 
 
 def _pass_on(text: str, output: Path | None, as_json: bool) -> None:
-    from cohabit.cli.console import show_json
     from cohabit.whole_files import replacing
 
     if output is not None:
@@ -118,9 +106,6 @@ def _pass_on(text: str, output: Path | None, as_json: bool) -> None:
 def _write_page(client: Client, out: Path, span: tuple[float | None, float | None], user: str, as_json: bool) -> None:
     from cohabit.app.client.report import allotted_utilisation, run_table, write_live_report
     from cohabit.app.simulate.outputs import check_folder
-    from cohabit.cli.console import show_json
-    from cohabit.cli.job_words import counted
-    from cohabit.model.errors import InputError
 
     check_folder(out)
     jobs = json.loads(client.accounting(*span, user, "json"))["jobs"]
@@ -135,43 +120,41 @@ def _write_page(client: Client, out: Path, span: tuple[float | None, float | Non
         "slowdown_points": len(seen["points"]),
     }
     summary = write_live_report(table, out, f"Jobs of {client.address}", more)
-    if as_json:
-        show_json(summary)
-    else:
-        typer.echo(f"wrote summary.json, jobs.csv and report.html about {counted(len(table), 'job')} to {out}")
+    show_result(
+        summary, as_json, f"wrote summary.json, jobs.csv and report.html about {counted(len(table), 'job')} to {out}"
+    )
 
 
 def _show(jobs: list[dict[str, Any]]) -> None:
-    from cohabit.cli.console import table
-    from cohabit.cli.job_words import counted, moment, outcome, plain, ran_s, shortened, slowdown, span, waited_s
-
     if not jobs:
         typer.echo("no jobs in that time")
         return
     now = time.time()
     slowed = any(job["actual_slowdown"] is not None or job.get("slowdown_why") for job in jobs)
-    rows, core_s, states = [], 0.0, dict[str, int]()
+    records, core_s, states = [], 0.0, Counter[str]()
     for job in jobs:
-        ran = ran_s(job, now)
-        cores = job["cores"] or job["processes"]
+        ran, cores = ran_s(job, now), job["cores"] or job["processes"]
         used = (ran or 0.0) * cores
         core_s += used
-        states[job["state"]] = states.get(job["state"], 0) + 1
-        row = [job["job"], job["user"], shortened(job["program"] or "", 20), outcome(job), str(cores),
-               moment(job["submitted_at"], now), span(waited_s(job, now)), span(ran), _core_hours(used)]  # fmt: skip
-        rows.append(
-            [plain(cell) for cell in row]
-            + ([_slowed(job), slowdown(job["predicted_slowdown"])] if slowed else [])
-        )
-    table("", COLUMNS + (SLOWED if slowed else []), rows)
+        states[job["state"]] += 1
+        record = {
+            "job": job["job"],
+            "user": job["user"],
+            "program": shortened(job["program"] or "", 20),
+            "ended as": outcome(job),
+            "cores": str(cores),
+            "submitted": moment(job["submitted_at"], now),
+            "waited": span(waited_s(job, now)),
+            "ran": span(ran),
+            "core-hours": _core_hours(used),
+        }
+        if slowed:
+            record["slowed by"] = job.get("slowdown_why") or slowdown(job["actual_slowdown"])
+            record["expected"] = slowdown(job["predicted_slowdown"])
+        records.append({head: plain(cell) for head, cell in record.items()})
+    table_of("", records)
     told = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
     typer.echo(f"{counted(len(jobs), 'job')}: {told}; {_core_hours(core_s)} core-hours")
-
-
-def _slowed(job: dict[str, Any]) -> str:
-    from cohabit.cli.job_words import slowdown
-
-    return job.get("slowdown_why") or slowdown(job["actual_slowdown"])
 
 
 def _core_hours(core_s: float) -> str:

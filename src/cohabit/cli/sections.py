@@ -2,75 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections import UserDict
+from types import FunctionType, ModuleType
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
+from typer.models import CommandInfo, TyperInfo
 
+from cohabit.cli.declaring import add_verbs
 from cohabit.cli.full_parser import for_typer
 
 _sections: dict[str, typer.Typer] = {}
 
 
-def section(title: str) -> typer.Typer:
-    """Return the app where the verbs of that section register themselves."""
-    return _sections.setdefault(title, typer.Typer(rich_markup_mode=None))
+def add_module(title: str, module: ModuleType) -> None:
+    """Add the verbs of a module to a section: by its `register`, else all its marked functions."""
+    app = _sections.setdefault(title, typer.Typer(rich_markup_mode=None))
+    if hasattr(module, "register"):
+        module.register(app)
+    else:
+        own = (one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__)
+        add_verbs(app, *(one for one in own if isinstance(one, FunctionType) and hasattr(one, "verb")))
 
 
-class _Verbs(MutableMapping[str, Any]):
+class _Verbs(UserDict[str, Any]):
     """Maps names to commands in display order; a command is built when it is looked up."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        super().__init__()
         self.told: dict[str, dict[str, str]] = {}  # section -> verb -> one line of help
-        self._makers: dict[str, Any] = {}
         for title, holder in _sections.items():
             lines = self.told.setdefault(title, {})
-            for one in holder.registered_commands:
-                about = one.short_help or (one.callback.__doc__ if one.callback is not None else "") or ""
+            makers: list[CommandInfo | TyperInfo] = [*holder.registered_commands, *holder.registered_groups]
+            for one in makers:
+                name = str(one.name)
+                self.data[name] = one
                 if not one.hidden:
-                    lines[str(one.name)] = about.strip().partition("\n")[0]
-                self._makers[str(one.name)] = one
-            for group in holder.registered_groups:
-                name, about = (_said(group, key) for key in ("name", "short_help"))
-                lines[name] = about
-                self._makers[name] = group
+                    lines[name] = str(one.short_help)
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            maker = self._makers[name]
-            if isinstance(maker, typer.models.TyperInfo):
-                for one in maker.typer_instance.registered_commands if maker.typer_instance else []:
-                    one.callback = one.callback and for_typer(one.callback)
-                self._made[name] = get_group_from_info(
-                    maker, pretty_exceptions_short=True, rich_markup_mode=None, suggest_commands=True
-                )
-            else:
-                maker.callback = for_typer(maker.callback)
-                self._made[name] = get_command_from_info(maker, pretty_exceptions_short=True, rich_markup_mode=None)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = self._makers[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._makers[name]
-        self._made.pop(name, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
-def _said(group: typer.models.TyperInfo, key: str) -> str:
-    """Return the setting of a group from where it was added, or from where it was made."""
-    assert group.typer_instance is not None
-    words = (getattr(group, key), getattr(group.typer_instance.info, key))
-    return next(word for word in words if isinstance(word, str))
+        found = self.data[name]
+        if isinstance(found, TyperInfo):
+            for one in found.typer_instance.registered_commands if found.typer_instance else []:
+                one.callback = one.callback and for_typer(one.callback)
+            self.data[name] = get_group_from_info(
+                found, pretty_exceptions_short=True, rich_markup_mode=None, suggest_commands=True
+            )
+        elif isinstance(found, CommandInfo):
+            found.callback = found.callback and for_typer(found.callback)
+            self.data[name] = get_command_from_info(found, pretty_exceptions_short=True, rich_markup_mode=None)
+        return self.data[name]
 
 
 class Sections(TyperGroup):

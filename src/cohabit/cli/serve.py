@@ -1,14 +1,19 @@
-"""Serve a site file until stopped, for `cohabit controller` and `cohabit up`; create keys for peers."""
+"""`cohabit controller`, `agent` and `peer-key`: serve a site file until stopped, as `up` does; keys for peers."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from cohabit.cli.server_options import AsRoot
+from cohabit.cli import node
+from cohabit.cli.console import note, show_json
+from cohabit.cli.declaring import Argument, Option, add_verb
+from cohabit.cli.interrupts import first_of, stop_on_signals
+from cohabit.cli.options import AsJson, AsRoot, UntilIdle
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
@@ -19,12 +24,22 @@ LOOK_S = 0.2  # polling period of --until-idle
 T = TypeVar("T")
 
 
+def register(app: typer.Typer) -> None:
+    """Add the daemons of a cluster: `controller`, whose earlier name is `serve`, and `agent`; and `peer-key`."""
+    examples = ("cohabit controller site.toml", "cohabit controller site.toml --until-idle")
+    add_verb(app, serve, "controller", "Serve a site file: the daemon, for a cluster.", *examples)
+    short = "The daemon on a node of a cluster (as `node serve`)."
+    add_verb(app, node.serve, "agent", short, "cohabit agent /etc/cohabit/site.toml")
+    add_verb(app, serve, "serve", "", "cohabit serve site.toml --until-idle", hidden=True)
+    add_verb(app, peer_key, "peer-key", "Make a key for two domains to share.", "cohabit peer-key pair.key")
+
+
 def serve(
-    site: Annotated[Path, typer.Argument(metavar="SITE.toml", help="Nodes, policy, peers, groups and jobs.")],
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when no job waits or runs.")] = False,
+    site: Annotated[Path, Argument("SITE.toml", "Nodes, policy, peers, groups and jobs.")],
+    until_idle: UntilIdle = False,
     as_root: AsRoot = False,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines on stderr as JSON.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    log_json: Annotated[bool, Option("--log-json", help="Log lines on stderr as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Serve until stopped (Ctrl-C): jobs survive it, and a killed server goes on where it was when started again.
 
@@ -36,16 +51,13 @@ def serve(
     load_kernels_late()
     from cohabit.app.serve.separation import separate
     from cohabit.app.serve.site_file import read_site
-    from cohabit.cli.console import note, show_json
     from cohabit.live.api import logs
 
     read = read_site(site)
     logs.set_up(read.log.level, "json" if log_json else read.log.format)
     held = separate(read.config, note, production=True, as_root=as_root)
     standing = asyncio.run(
-        serve_until(
-            read, until_idle, lambda service, new: _greeting(service, read, new), lambda one: _standing(one, read), held
-        )
+        serve_until(read, until_idle, partial(_greeting, site=read), partial(_standing, site=read), held)
     )
     if as_json:
         show_json(standing)
@@ -62,11 +74,10 @@ def load_kernels_late() -> None:
 
 
 def peer_key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; copy it to the other domain.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    file: Annotated[Path, Argument("FILE", "Where to write it; copy it to the other domain.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write a fresh key that only its owner can read, never over another file."""
-    from cohabit.cli.console import note, show_json
     from cohabit.live.peers.keys import write_new_key
 
     write_new_key(file)
@@ -77,37 +88,29 @@ def peer_key(
 
 
 async def serve_until(
-    site: Site, until_idle: bool, greeting: Callable[[Service, int], Iterable[str]],
-    result: Callable[[Service], Awaitable[T]], held: Held | None = None,
-) -> T:  # fmt: skip
+    site: Site,
+    until_idle: bool,
+    greeting: Callable[[Service, int], Iterable[str]],
+    result: Callable[[Service], Awaitable[T]],
+    held: Held | None = None,
+) -> T:
     """Serve until a signal, a failure, or (if asked) until no job waits or runs; return what `result` finds then.
 
     `greeting` returns the lines to print once callers can connect; its argument is the number of new jobs of the site
     file.
     """
-    import asyncio
-    import signal
-
     from cohabit.app.serve.serving import Service
     from cohabit.backend.protocol import BackendError
-    from cohabit.cli.console import note
 
-    service, stop = Service(site.config, held), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    service = Service(site.config, held)
+    stop = stop_on_signals()
     await service.open()
     new = await service.submit_new(site.jobs)
     for text in greeting(service, new):
         note(text)
-    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.failed())]
-    if until_idle:
-        ends.append(asyncio.create_task(_idle(service)))
-    done, others = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for task in others:
-        task.cancel()
+    idle = [_idle(service)] if until_idle else []
     try:
-        for task in done:
-            task.result()
+        await first_of(stop.wait(), service.failed(), *idle)
     except BackendError as error:  # no job can be run any more: shut down cleanly
         await service.close()
         note(f"{error}; start it again, jobs that run go on")
@@ -147,7 +150,7 @@ async def _idle(service: Service) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-def _greeting(service: Service, site: Site, new: int) -> list[str]:
+def _greeting(service: Service, new: int, site: Site) -> list[str]:
     peers = [f"peers reach domain {service.domain} at {site.config.host}:{service.port}"] if service.port else []
     return [*peers, *addresses(service), f"{new} of {len(site.jobs)} jobs are new; serving from {site.config.place}"]
 

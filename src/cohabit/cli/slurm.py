@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cohabit.cli import steering
+from cohabit.cli.console import note, show_json, table
+from cohabit.cli.declaring import verb
+from cohabit.cli.interrupts import stop_on_signals
+from cohabit.cli.options import duration_s
 from cohabit.cli.steering import JSON, SITE, Steered
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.app.steer.slurm_site import SlurmSite
@@ -20,10 +25,8 @@ SHORT = "On top of Slurm: attach, shadow, status, detach."
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    watched = ("shadow", shadow, "Watch without touching anything, then say what the policy would have done.")
-    steering.register(
-        app, Steered("slurm", "Slurm", ABOUT, SHORT, _read, _switch, _headline, lambda theirs: []), (watched,)
-    )
+    steered = Steered("slurm", "Slurm", ABOUT, SHORT, _read, _switch, _headline, lambda theirs: [])
+    steering.register(app, steered, "shadow", shadow)
 
 
 def _read(path: Path) -> SlurmSite:
@@ -42,6 +45,11 @@ def _headline(theirs: dict[str, Any]) -> str:
     return f"Slurm {theirs['version']}, {theirs['nodes']} nodes of {', '.join(theirs['partitions'])}"
 
 
+@verb(
+    "shadow",
+    "Watch without touching anything, then say what the policy would have done.",
+    "cohabit slurm shadow site.toml",
+)
 def shadow(
     site: SITE,
     how_long: Annotated[str, typer.Option("--for", help="How long to watch, such as 90s, 2h or 3d.")] = "1h",
@@ -56,14 +64,7 @@ def shadow(
     """
     import asyncio
 
-    from cohabit.cli.console import show_json, table
-    from cohabit.model.errors import InputError
-    from cohabit.model.units import SECOND, parse_duration
-
-    try:
-        length_s = parse_duration(how_long) / SECOND
-    except ValueError as error:
-        raise InputError(str(error), "--for") from None
+    length_s = duration_s("--for", how_long)
     if not 0 <= slower_pct <= 1000:
         raise InputError(f"{slower_pct:g} %", "--slower", "give a number from 0 to 1000")
     found = asyncio.run(_shadow(_read(site), length_s, slower_pct / 100))
@@ -85,16 +86,11 @@ def shadow(
 
 
 async def _shadow(site: SlurmSite, length_s: float, slower: float) -> dict[str, Any]:
-    import asyncio
-    import signal
     import time
 
     from cohabit.app.steer.slurm_shadow import judge, watch
     from cohabit.backend.slurm.calls import ReadOnly
-    from cohabit.cli.console import note
 
-    ended, stop = time.monotonic() + length_s, asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    ended, stop = time.monotonic() + length_s, stop_on_signals()
     seen = await watch(site, lambda: stop.is_set() or time.monotonic() > ended, note)
-    return judge(site, await site.discover(ReadOnly(site.slurm.conf)), seen, slower)
+    return judge(site, await site.discover(ReadOnly(site.table.conf)), seen, slower)

@@ -7,12 +7,17 @@ before a verb runs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cohabit.cli.server_options import AsRoot
+from cohabit.cli.console import note, show_json, show_result, table
+from cohabit.cli.declaring import add_group, verb
+from cohabit.cli.interrupts import first_of, stop_on_signals
+from cohabit.cli.options import AsRoot
+from cohabit.cli.replay import show_replayed
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
@@ -24,15 +29,11 @@ WHERE = "Policy, lease and what is steered (docs/slurm.md, docs/gridengine.md)."
 SITE = Annotated[Path, typer.Argument(metavar="SITE.toml", help=WHERE)]
 JSON = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 VERIFY = Annotated[bool, typer.Option("--verify", help="Only replay the journal: exit 1 if an order differs.")]
-Verb = tuple[str, Callable[..., None], str]  # its name, its function, one line of help
 ATTACH = """Steer until stopped (Ctrl-C) or switched off (`cohabit {word} detach`).
 
     Jobs go on when it stops. Held ones wait for it to come back for as long as the lease runs, and then belong to plain
     {title}. A killed one goes on where it was when started again.
     """
-STATUS = "Changes nothing. A disagreement that lasts is worth a look; one that goes away was only a moment."
-HANDBACK = "For a timer: does nothing while the lease runs. Jobs that run are not touched."
-DETACH = "A running `attach` stops steering, no new job is held, held ones are released. Jobs that run are not touched."
 
 
 class Steered(NamedTuple):
@@ -48,34 +49,19 @@ class Steered(NamedTuple):
     remarks: Callable[[dict[str, Any]], list[str]]  # what is missing there
 
 
-def register(app: typer.Typer, steered: Steered, more: tuple[Verb, ...] = ()) -> None:
+def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[..., None]) -> None:
     """Add the verbs of one manager, and those that only it has."""
     title = steered.title
-    first = more[0][0] if more else "status"
-    verbs = typer.Typer(
-        no_args_is_help=True, rich_markup_mode=None, help=f"{steered.about} All with --json.",
-        epilog=f"\b\nExample:\n  cohabit {steered.word} {first} site.toml",
-    )  # fmt: skip
-    attach, *others = _verbs_of(steered)
-    for name, verb, short in (
-        ("attach", attach, "Steer a cluster: decide where and when its held jobs start."),
-        *more,
-        ("status", others[0], f"{title}'s view, ours, and where they disagree."),
-        ("handback", others[1], f"If the lease is over, give held jobs back to plain {title}."),
-        ("detach", others[2], f"The kill switch: everything goes back to plain {title} now."),
-    ):
-        example = f"\b\nExample:\n  cohabit {steered.word} {name} site.toml"
-        verbs.command(name=name, short_help=short, epilog=example)(verb)
-    app.add_typer(verbs, name=steered.word, short_help=steered.short)
 
+    def call(name: str) -> str:
+        return f"cohabit {steered.word} {name} site.toml"
 
-def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
+    @verb("attach", "Steer a cluster: decide where and when its held jobs start.", call("attach"))
     def attach(site: SITE, verify: VERIFY = False, as_root: AsRoot = False, as_json: JSON = False) -> None:
         import asyncio
         import logging
 
         from cohabit.app.steer.rights import give_up_rights
-        from cohabit.cli.console import note, show_json
 
         read = steered.read(site)
         if verify:
@@ -86,40 +72,43 @@ def _verbs_of(steered: Steered) -> list[Callable[..., None]]:
         if as_json:
             show_json(ended)
 
+    @verb("status", f"{title}'s view, ours, and where they disagree.", call("status"))
     def status(site: SITE, as_json: JSON = False) -> None:
+        """Changes nothing. A disagreement that lasts is worth a look; one that goes away was only a moment."""
         import asyncio
 
         from cohabit.app.steer.status import status as look
-        from cohabit.cli.console import show_json
 
-        found = asyncio.run(look(steered.read(site)))
-        if as_json:
-            show_json(found)
-        else:
-            _show(steered, found)
+        show_result(asyncio.run(look(steered.read(site))), as_json, partial(_show, steered))
 
+    @verb("handback", f"If the lease is over, give held jobs back to plain {title}.", call("handback"))
     def handback(site: SITE, as_json: JSON = False) -> None:
+        """For a timer: does nothing while the lease runs. Jobs that run are not touched."""
         import asyncio
 
         from cohabit.app.steer.switch import give_back
 
         _say(steered, asyncio.run(give_back(steered.switch(site), only_if_over=True)), as_json)
 
+    @verb("detach", f"The kill switch: everything goes back to plain {title} now.", call("detach"))
     def detach(site: SITE, as_json: JSON = False) -> None:
+        """A running `attach` stops steering, no new job is held, held ones are released.
+
+        Jobs that run are not touched.
+        """
         import asyncio
 
         from cohabit.app.steer.switch import detach as switch_off
 
         _say(steered, asyncio.run(switch_off(steered.switch(site))), as_json)
 
-    attach.__doc__ = ATTACH.format(word=steered.word, title=steered.title)
-    status.__doc__, handback.__doc__, detach.__doc__ = STATUS, HANDBACK, DETACH
-    return [attach, status, handback, detach]
+    attach.__doc__ = ATTACH.format(word=steered.word, title=title)
+    about = f"{steered.about} All with --json."
+    verbs = (attach, *more, status, handback, detach)
+    add_group(app, steered.word, steered.short, about, call(example), verbs=verbs)
 
 
 def _show(steered: Steered, found: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
     theirs, ours, left = found[steered.word], found["cohabit"], found["lease_left_s"]
     lease = "there is no lease" if left is None else f"the lease runs {left:g} s" if left else "the lease is over"
     off = "; switched off" if found["switched_off"] else ""
@@ -135,8 +124,6 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
 
 
 def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
-    from cohabit.cli.console import note, show_json
-
     if as_json:
         released, owners = ([], []) if handed is None else (list(handed.released), list(handed.to_owners))
         failed = {} if handed is None else handed.failed
@@ -156,41 +143,25 @@ def _verify(site: SteeredSite, as_json: bool) -> None:
     import asyncio
 
     from cohabit.app.steer.steering import verify_journal
-    from cohabit.cli.console import show_json
 
     result = asyncio.run(verify_journal(site))
-    if as_json:
-        show_json({"steps": result.batches, "orders": result.commands, "identical": not result.difference,
-                   "difference": result.difference or None})  # fmt: skip
-    else:
-        word = f"DIFFERENT {result.difference}" if result.difference else "identical"
-        typer.echo(f"{result.batches:,} steps, {result.commands:,} orders: {word}")
+    show_replayed(result.batches, result.commands, result.difference, result.left_out, as_json)
     if result.difference:
         raise typer.Exit(1)
 
 
 async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
-    import asyncio
-    import signal
-
     from cohabit.app.steer.steering import open_service
     from cohabit.backend.launcher_link import LauncherGone
-    from cohabit.cli.console import note
 
-    service, stop = await open_service(site, held), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    service = await open_service(site, held)
+    stop = stop_on_signals()
     await service.open()
     for text in site.warnings(service.around):
         note(text)
     note(f"steering {service.around.what} under {site.policy.name}")
-    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(service.until_off())]
-    done, waiting = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
     try:
-        for task in done:
-            task.result()
+        await first_of(stop.wait(), service.until_off())
     except LauncherGone as error:  # nothing can be steered any more: shut down cleanly
         await service.close()
         note(f"{error}; start it again, jobs that run go on")

@@ -5,24 +5,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cohabit.cli.declaring import Argument, Option
-from cohabit.cli.server_options import AsJson, Server
+from cohabit.cli.console import echo, note, show_json
+from cohabit.cli.declaring import Argument, Option, add_verb
+from cohabit.cli.job_words import counted, moment, numbers, span
+from cohabit.cli.options import AsJson, Server, asking, check_not_both, duration_s
+from cohabit.cli.wait import wait_for
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     import typer
 
     from cohabit.app.client.client import Client
 
-EXAMPLES = """\b
-Examples:
-  cohabit submit -- sleep 60
-  cohabit submit -n 4 --limit 2h --mem 2G -- ./solve input.dat
-  cohabit submit --array 1-10%2 -o part-%a.out -- sh -c './solve $COHABIT_ARRAY_MEMBER'
-  cohabit submit --after 12,13 --wait -- ./collect
-  cohabit submit --framework mpi -n 8 -- ./ring
-  cohabit submit --dry-run -n 2 -- ./solve
-  cohabit submit job.sh          (a script; lines `#COHABIT --limit 1h` at its top are options)"""
-
+EXAMPLES = (
+    "cohabit submit -- sleep 60",
+    "cohabit submit -n 4 --limit 2h --mem 2G -- ./solve input.dat",
+    "cohabit submit --array 1-10%2 -o part-%a.out -- sh -c './solve $COHABIT_ARRAY_MEMBER'",
+    "cohabit submit --after 12,13 --wait -- ./collect",
+    "cohabit submit --framework mpi -n 8 -- ./ring",
+    "cohabit submit --dry-run -n 2 -- ./solve",
+    "cohabit submit job.sh          (a script; lines `#COHABIT --limit 1h` at its top are options)",
+)
 OPTIONS = {  # fields that the server may refuse
     "processes": "-n", "nodes": "--nodes", "limit_s": "--limit", "memory_mb": "--mem", "program": "--program",
     "name": "--name", "alpha": "--alpha", "array": "--array", "partition": "--partition", "qos": "--qos",
@@ -33,13 +36,11 @@ OPTIONS = {  # fields that the server may refuse
 
 def register(app: "typer.Typer") -> None:
     """Add the verb."""
-    from cohabit.cli.submit_command import SubmitCommand
+    from cohabit.cli.full_parser import SubmitCommand
 
     settings = {"allow_interspersed_args": False}
-    app.command(
-        name="submit", short_help="Run a command when there is room for it.", epilog=EXAMPLES, cls=SubmitCommand,
-        context_settings=settings,
-    )(submit)  # fmt: skip
+    short = "Run a command when there is room for it."
+    add_verb(app, submit, "submit", short, *EXAMPLES, cls=SubmitCommand, context_settings=settings)
 
 
 def submit(
@@ -51,7 +52,7 @@ def submit(
     program: Annotated[str, Option(metavar="NAME", help="What it is; runs of one name are learned from.")] = "",
     name: Annotated[str | None, Option(metavar="NAME", help="Call the job this instead of a number.")] = None,
     alpha: Annotated[float, Option(metavar="A", help="Share of its solo speed to keep beside others.")] = 0.0,
-    exclusive: Annotated[bool, Option("--exclusive", help="Share its nodes with nobody.")] = False,
+    exclusive: Annotated[bool, Option("--exclusive", help="No other job on its nodes.")] = False,
     single_node: Annotated[bool, Option("--single-node", help="It cannot span nodes.")] = False,
     after: Annotated[str, Option(metavar="JOB,...", help="Start when these have ended well.")] = "",
     after_any: Annotated[bool, Option("--after-any", help="With --after: however they ended.")] = False,
@@ -85,22 +86,33 @@ def submit(
 ) -> None:
     """Hand in a job. It is safe when this returns: it runs even if the scheduler is restarted meanwhile."""
     from cohabit.app.client import submission as making
-    from cohabit.cli.server_options import asking, duration_s
 
     document: dict[str, Any] = _what_runs(command, framework, chdir, output, error) | {
-        "environment": making.environment(export), "processes": processes, "nodes": nodes, "threads": threads,
-        "limit_s": duration_s("--limit", limit), "memory_mb": making.memory_mb(mem),
-        "alpha": alpha, "exclusive": exclusive, "single_node": single_node,
+        "environment": making.environment(export),
+        "processes": processes,
+        "nodes": nodes,
+        "threads": threads,
+        "limit_s": duration_s("--limit", limit),
+        "memory_mb": making.memory_mb(mem),
+        "alpha": alpha,
+        "exclusive": exclusive,
+        "single_node": single_node,
         "after": [one.strip() for one in after.split(",") if one.strip()],
-        "after_any": after_any, "hold": hold, "requeue": not no_requeue, "partition": partition,
-        "workload_type": workload_type, "skip_threshold": skip_threshold, "reprofile": reprofile,
+        "after_any": after_any,
+        "hold": hold,
+        "requeue": not no_requeue,
+        "partition": partition,
+        "workload_type": workload_type,
+        "skip_threshold": skip_threshold,
+        "reprofile": reprofile,
         "oversubscribe": oversubscribe,
-    }  # fmt: skip
+    }
     said = {"name": name, "qos": qos, "program": program or None}
     document |= {key: value for key, value in said.items() if value is not None}
     if array is not None:
         document["array"] = making.check_array(array)
-    _check_together(wait=wait, dry_run=dry_run, mate=mate, group=group)
+    check_not_both("--wait", "--dry-run", wait and dry_run)
+    check_not_both("--mate", "--group", mate and group)
     with asking(server) as client:
         _check_there(client, document)
         if mate or group:
@@ -121,19 +133,9 @@ def script_lines(command: list[str]) -> list[list[str]]:
     return [] if path is None else [words for _, words in script_options(path)]
 
 
-def _check_together(*, wait: bool, dry_run: bool, mate: str | None, group: str | None) -> None:
-    from cohabit.model.errors import InputError
-
-    if wait and dry_run:
-        raise InputError("--wait and --dry-run do not go together", "", "give one of them")
-    if mate and group:
-        raise InputError("--mate and --group do not go together", "", "give one of them")
-
-
 def _check_there(client: "Client", document: dict[str, Any]) -> None:
     """Refuse mistyped names: files if the scheduler is on this machine, and jobs to wait for."""
     from cohabit.app.client.submission import check_files
-    from cohabit.model.errors import InputError
 
     if client.is_here and not document["after"]:
         check_files(document["command"], document["folder"], document["environment"].get("PATH", os.defpath))
@@ -156,9 +158,7 @@ def _in_our_words() -> Iterator[None]:
         raise Refused(error.status, error.what, OPTIONS[error.where], fix) from None
 
 
-def _what_runs(
-    command: list[str], framework: str | None, chdir: str | None, output: str, error: str
-) -> dict[str, Any]:  # fmt: skip
+def _what_runs(command: list[str], framework: str | None, chdir: str | None, output: str, error: str) -> dict[str, Any]:
     """Return the command with its framework, folder and output files, all resolved from here."""
     from cohabit.app.client.submission import executable_command
     from cohabit.backend.launchers.registry import choose, known_name, program_of
@@ -170,17 +170,18 @@ def _what_runs(
         words = list(chosen)
     here = os.getcwd()
     return {
-        "command": words, "program": program, "framework": known_name(framework),
+        "command": words,
+        "program": program,
+        "framework": known_name(framework),
         "folder": here if chdir is None else os.path.abspath(chdir),
         "stdout": os.path.join(literal(here), output) if output else "",
         "stderr": os.path.join(literal(here), error) if error else "",
-    }  # fmt: skip
+    }
 
 
 def _join(document: dict[str, Any], here: str | None, mate: str | None, group: str | None) -> None:
     """Make the job a member of a group that starts together."""
     from cohabit.app.client.submission import group_of, group_with
-    from cohabit.model.errors import InputError
 
     if mate:
         document["group"] = group_with(mate, document.get("name"), here)
@@ -193,9 +194,6 @@ def _join(document: dict[str, Any], here: str | None, mate: str | None, group: s
 
 
 def _foresee(seen: dict[str, Any], as_json: bool) -> None:
-    from cohabit.cli.console import echo, show_json
-    from cohabit.cli.job_words import counted, moment, numbers, span
-
     if as_json:
         show_json(seen)
         return
@@ -212,10 +210,6 @@ def _foresee(seen: dict[str, Any], as_json: bool) -> None:
 
 
 def _say(client: "Client", taken: dict[str, Any], array: str | None, wait: bool, as_json: bool) -> None:
-    from cohabit.cli.console import echo, note, show_json
-    from cohabit.cli.job_words import counted
-    from cohabit.cli.wait import wait_for
-
     name, members = taken["job"], taken["members"]
     text = f"submitted job {name}" + (f": {counted(members, 'job')}, {array}" if members > 1 else "")
     if wait:

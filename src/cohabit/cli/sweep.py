@@ -8,32 +8,28 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit sweep scenario.toml --vary policy.order=fcfs,sjf,wfp --vary jobs.load=0.7,0.85,1.0 --out grid
-  cohabit sweep scenario.toml --vary seed=1,2,3 --dask tcp://127.0.0.1:8786"""
+from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.options import AsJson, scenario_for
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="sweep", short_help="Every combination of settings, on all cores.", epilog=EXAMPLES)(sweep)
-
-
+@verb(
+    "sweep",
+    "Every combination of settings, on all cores.",
+    "cohabit sweep scenario.toml --vary policy.order=fcfs,sjf,wfp --vary jobs.load=0.7,0.85,1.0 --out grid",
+    "cohabit sweep scenario.toml --vary seed=1,2,3 --dask tcp://127.0.0.1:8786",
+)
 def sweep(
-    source: Annotated[Path, typer.Argument(metavar="SCENARIO.toml|TRACE", help="What to run.")],
-    vary: Annotated[
-        list[str], typer.Option(metavar="key=v1,v2,...", help="A setting and its values; may be repeated.")
-    ],
-    nodes: Annotated[int | None, typer.Option(help="Machine size; otherwise the file's.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; all cores otherwise.")] = None,
-    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on an existing Dask cluster.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write sweep.csv and summary.json.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    source: Annotated[Path, Argument("SCENARIO.toml|TRACE", "What to run.")],
+    vary: Annotated[list[str], Option(metavar="key=v1,v2,...", help="A setting and its values; may be repeated.")],
+    nodes: Annotated[int | None, Option(help="Machine size; otherwise the file's.")] = None,
+    workers: Annotated[int | None, Option(help="Processes; all cores otherwise.")] = None,
+    dask: Annotated[str | None, Option(metavar="ADDRESS", help="Run on an existing Dask cluster.")] = None,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Write sweep.csv and summary.json.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate every combination of settings and put the metrics side by side."""
     from cohabit.app.simulate import outputs, sweeping
-    from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
-    from cohabit.cli.scenario_options import scenario_for
     from cohabit.report.summary_file import write_summary
     from cohabit.report.tables import write_table
     from cohabit.report.wording import GLOSSARY, shown

@@ -4,54 +4,52 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit telemetry collect --out telemetry --interval 10s --duration 30m
-  cohabit telemetry collect --out telemetry --prometheus http://localhost:9090
-  cohabit telemetry show telemetry --last 2h
-  cohabit telemetry show telemetry --counter disk.write_bytes --json
-  cohabit telemetry import ldms lustre2_client.csv --out telemetry
-  cohabit telemetry import prometheus http://localhost:9090 --out telemetry --last 6h"""
-CALLS = {
-    "collect": "collect --out telemetry --interval 10s --duration 30m",
-    "show": "show telemetry --last 2h --counter disk",
-    "import": "import ldms lustre2_client.csv --out telemetry",
-}
+from cohabit.cli.console import note, progress, show_json, show_result, table
+from cohabit.cli.declaring import Argument, Option, add_group, verb
+from cohabit.cli.job_words import counted
+from cohabit.cli.options import AsJson, check_not_both
+from cohabit.model.errors import InputError, unknown
+
 BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 COURSE = 24  # windows drawn beside each counter
 
-Out = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The store; made where there is none.")]
-Keep = Annotated[str, typer.Option(metavar="TIME", help="How much recorded time the store keeps.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Out = Annotated[Path, Option("--out", metavar="FOLDER", help="The store; made where there is none.")]
+Keep = Annotated[str, Option(metavar="TIME", help="How much recorded time the store keeps.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and what it can do."""
-    verbs = typer.Typer(
-        name="telemetry", short_help="Counters of the machine over time.", epilog=EXAMPLES, no_args_is_help=True,
-        rich_markup_mode=None, help="Collect, show and import windows of the machine's counters (all with --json).",
-    )  # fmt: skip
-    known: dict[str, Callable[..., None]] = {"collect": collect, "show": show, "import": import_}
-    for name, function in known.items():
-        verbs.command(name=name, epilog=f"\b\nExample:\n  cohabit telemetry {CALLS[name]}")(function)
-    app.add_typer(verbs)
+    add_group(
+        app,
+        "telemetry",
+        "Counters of the machine over time.",
+        "Collect, show and import windows of the machine's counters (all with --json).",
+        "cohabit telemetry collect --out telemetry --interval 10s --duration 30m",
+        "cohabit telemetry collect --out telemetry --prometheus http://localhost:9090",
+        "cohabit telemetry show telemetry --last 2h",
+        "cohabit telemetry show telemetry --counter disk.write_bytes --json",
+        "cohabit telemetry import ldms lustre2_client.csv --out telemetry",
+        "cohabit telemetry import prometheus http://localhost:9090 --out telemetry --last 6h",
+        verbs=(collect, show, import_),
+    )
 
 
+@verb("collect", "", "cohabit telemetry collect --out telemetry --interval 10s --duration 30m")
 def collect(
     out: Out,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two samples.")] = "10s",
-    duration: Annotated[str | None, typer.Option(metavar="TIME", help="Until Ctrl-C otherwise.")] = None,
-    window: Annotated[str, typer.Option(metavar="TIME", help="Length of a window, a multiple of 30 s.")] = "5m",
+    interval: Annotated[str, Option(metavar="TIME", help="Between two samples.")] = "10s",
+    duration: Annotated[str | None, Option(metavar="TIME", help="Until Ctrl-C otherwise.")] = None,
+    window: Annotated[str, Option(metavar="TIME", help="Length of a window, a multiple of 30 s.")] = "5m",
     keep: Keep = "7d",
-    node: Annotated[str | None, typer.Option(metavar="NAME", help="This node's name; the host name otherwise.")] = None,
+    node: Annotated[str | None, Option(metavar="NAME", help="This node's name; the host name otherwise.")] = None,
     prometheus: Annotated[
-        str | None, typer.Option(metavar="URL", help="Ask this server about all its nodes instead of sampling here.")
+        str | None, Option(metavar="URL", help="Ask this server about all its nodes instead of sampling here.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -61,14 +59,14 @@ def collect(
     Stopped by Ctrl-C, everything collected so far is kept.
     """
     from cohabit.app.measure import telemetry
-    from cohabit.cli.console import note, progress, show_json
-    from cohabit.model.errors import InputError
 
     plan = telemetry.Plan(
-        out, telemetry.duration_of("--interval", interval),
+        out,
+        telemetry.duration_of("--interval", interval),
         None if duration is None else telemetry.duration_of("--duration", duration),
-        telemetry.duration_of("--window", window), telemetry.duration_of("--keep", keep),
-    )  # fmt: skip
+        telemetry.duration_of("--window", window),
+        telemetry.duration_of("--keep", keep),
+    )
     if node is not None:
         if prometheus is not None or not node.strip():
             raise InputError("--node names this node, and no other", "", "leave it out with --prometheus")
@@ -78,39 +76,37 @@ def collect(
             document = telemetry.collect_here(plan, note, advance)
         else:
             document = telemetry.collect_from_prometheus(plan, prometheus, note, advance)
-    if as_json:
-        show_json(document)
-    else:
-        _show_result("collected", document)
+    show_result(document, as_json, partial(_show_added, "collected"))
     if not document["complete"]:
-        note(f"stopped: {_windows(document['windows'])} kept in {out}")
+        note(f"stopped: {counted(document['windows'], 'window')} kept in {out}")
         sys.exit(130)
 
 
+@verb("show", "", "cohabit telemetry show telemetry --last 2h --counter disk")
 def show(
-    store: Annotated[Path, typer.Argument(metavar="FOLDER", help="The store.")],
-    last: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of so long before --until; an hour otherwise.")
-    ] = None,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="2026-01-31T12:00, UTC unless it says.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="The newest window otherwise.")] = None,
-    node: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this one; may be given again.")] = None,
+    store: Annotated[Path, Argument("FOLDER", "The store.")],
+    last: Annotated[str | None, Option(metavar="TIME", help="Of so long before --until; an hour otherwise.")] = None,
+    since: Annotated[str | None, Option(metavar="WHEN", help="2026-01-31T12:00, UTC unless it says.")] = None,
+    until: Annotated[str | None, Option(metavar="WHEN", help="The newest window otherwise.")] = None,
+    node: Annotated[list[str] | None, Option(metavar="NAME", help="Only this one; may be given again.")] = None,
     counter: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="disk, disk.reads, ...; may be given again.")
+        list[str] | None, Option(metavar="NAME", help="disk, disk.reads, ...; may be given again.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show windows of a store over all nodes or some: one line per counter, or per window if there is one counter."""
     from cohabit.app.measure import telemetry
-    from cohabit.cli.console import note, show_json
-    from cohabit.model.errors import InputError
 
-    if last is not None and since is not None:
-        raise InputError("--last and --since do not go together", "", "give one of them")
+    check_not_both("--last", "--since", last is not None and since is not None)
     document = telemetry.shown(
-        store, None if since is None else _moment("--since", since), telemetry.duration_of("--last", last or "1h"),
-        None if until is None else _moment("--until", until), node or [], counter or [], time.time_ns() // 1000,
-    )  # fmt: skip
+        store,
+        None if since is None else _moment("--since", since),
+        telemetry.duration_of("--last", last or "1h"),
+        None if until is None else _moment("--until", until),
+        node or [],
+        counter or [],
+        time.time_ns() // 1000,
+    )
     for text in document["notes"]:
         note(text)
     if as_json:
@@ -122,24 +118,22 @@ def show(
     _show_windows(document)
 
 
+@verb("import", "", "cohabit telemetry import ldms lustre2_client.csv --out telemetry")
 def import_(
-    kind: Annotated[str, typer.Argument(metavar="ldms|prometheus", help="Whose telemetry it is.")],
-    place: Annotated[str, typer.Argument(metavar="FILE|URL", help="A store_csv file (also .gz, .xz), or a server.")],
+    kind: Annotated[str, Argument("ldms|prometheus", "Whose telemetry it is.")],
+    place: Annotated[str, Argument("FILE|URL", "A store_csv file (also .gz, .xz), or a server.")],
     out: Out,
     source: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="ldms: sysclassib, opa_info, lustre2_client, ... if it is not clear."),
+        str | None, Option(metavar="NAME", help="ldms: sysclassib, opa_info, lustre2_client, ... if it is not clear.")
     ] = None,
-    last: Annotated[str, typer.Option(metavar="TIME", help="prometheus: so much time up to --until.")] = "1h",
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="prometheus: up to then; now otherwise.")] = None,
-    step: Annotated[str, typer.Option(metavar="TIME", help="prometheus: between two samples.")] = "60s",
+    last: Annotated[str, Option(metavar="TIME", help="prometheus: so much time up to --until.")] = "1h",
+    until: Annotated[str | None, Option(metavar="WHEN", help="prometheus: up to then; now otherwise.")] = None,
+    step: Annotated[str, Option(metavar="TIME", help="prometheus: between two samples.")] = "60s",
     keep: Keep = "7d",
     as_json: AsJson = False,
 ) -> None:
     """Read what another system recorded, reduce it to windows and add them to a store."""
     from cohabit.app.measure import telemetry
-    from cohabit.cli.console import note, show_json
-    from cohabit.model.errors import unknown
 
     keep_us = telemetry.duration_of("--keep", keep)
     if kind == "ldms":
@@ -158,11 +152,10 @@ def import_(
         note(str(document["problem"]))
         raise typer.Exit(1)
     if not as_json:
-        _show_result("imported", document)
+        _show_added("imported", document)
 
 
 def _check_step(step_us: int, span_us: int) -> None:
-    from cohabit.model.errors import InputError
     from cohabit.model.telemetry import WINDOW_US
 
     if not 0 < step_us <= WINDOW_US:
@@ -174,8 +167,6 @@ def _check_step(step_us: int, span_us: int) -> None:
 def _moment(option: str, text: str) -> int:
     from datetime import UTC, datetime
 
-    from cohabit.model.errors import InputError
-
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -183,13 +174,7 @@ def _moment(option: str, text: str) -> int:
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1e6)
 
 
-def _windows(count: int) -> str:
-    return f"{count:,} window{'s' if count != 1 else ''}"
-
-
-def _show_result(verb: str, document: dict[str, Any]) -> None:
-    from cohabit.cli.console import note
-
+def _show_added(done: str, document: dict[str, Any]) -> None:
     for text in document["notes"]:
         note(text)
     for what, count in document["defects"].items():
@@ -200,20 +185,16 @@ def _show_result(verb: str, document: dict[str, Any]) -> None:
         note(f"columns that are no counter of that source: {', '.join(names[:5])}{more}")
     if document.get("stale"):
         note(document["stale"])
-    nodes = len(document["nodes"])
+    windows, nodes = counted(document["windows"], "window"), counted(len(document["nodes"]), "node")
     typer.echo(
-        f"{verb} {_windows(document['windows'])} of {len(document['counters'])} counters from {nodes} "
-        f"node{'s' if nodes != 1 else ''} ({document['samples']:,} samples) into {document['store']}"
+        f"{done} {windows} of {len(document['counters'])} counters from {nodes} "
+        f"({document['samples']:,} samples) into {document['store']}"
     )
 
 
 def _show_windows(document: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
     rows, nodes = document["windows"], document["nodes"]
-    title = (
-        f"{_windows(len(rows))} of {len(nodes)} node{'s' if len(nodes) != 1 else ''}, up to {_when(rows[-1]['end_s'])}"
-    )
+    title = f"{counted(len(rows), 'window')} of {counted(len(nodes), 'node')}, up to {_when(rows[-1]['end_s'])}"
     if len(document["counters"]) == 1:
         ((name, summary),) = document["counters"].items()
         cells = []

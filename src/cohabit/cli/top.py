@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from cohabit.cli.server_options import AsJson, Server
+from cohabit.cli.console import show_json
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import counted, moment, shortened
+from cohabit.cli.nodes import jobs_text
+from cohabit.cli.options import AsJson, Server, asking, duration_s
+from cohabit.cli.queue import COLUMNS, columns_that_fit, folded, place_of, row_of
+from cohabit.cli.text_table import cell_width, table_lines, table_width
+from cohabit.cli.top_keys import HELP, LEAVE, Choice, keys_in, pressed
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -19,33 +25,26 @@ if TYPE_CHECKING:
     from cohabit.app.client.client import Client
     from cohabit.cli.top_keys import Choice
 
-EXAMPLES = """\b
-Examples:
-  cohabit top            (? shows the keys: s sorts, / searches, w waiting, r running, n nodes, p pauses, q leaves)
-  cohabit top --every 5s
-  cohabit top --once"""
 MOST_NODES, MOST_ENDED = 16, 5
 BAR = 20
 LEAST_WHY = 8  # characters; if there is less room it is left out
 WIDE = 80  # columns of a screen with room for bars
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="top", short_help="Nodes and jobs on a live screen.", epilog=EXAMPLES)(top)
-
-
+@verb(
+    "top",
+    "Nodes and jobs on a live screen.",
+    "cohabit top            (? shows the keys: s sorts, / searches, w waiting, r running, n nodes, p pauses, q leaves)",
+    "cohabit top --every 5s",
+    "cohabit top --once",
+)
 def top(
-    every: Annotated[str, typer.Option(metavar="T", help="Between two looks.")] = "1s",
-    once: Annotated[bool, typer.Option("--once", help="Show it once and leave.")] = False,
+    every: Annotated[str, Option(metavar="T", help="Between two looks.")] = "1s",
+    once: Annotated[bool, Option("--once", help="Show it once and leave.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Watch nodes and jobs; ? shows the keys, q or Ctrl-C leaves. Away from a terminal it is shown once."""
-    from cohabit.cli.console import show_json
-    from cohabit.cli.server_options import asking, duration_s
-    from cohabit.model.errors import InputError
-
     pause_s = duration_s("--every", every)
     if pause_s < 0.1:
         raise InputError(f"--every {every} is too often", "", "give 0.1s or more")
@@ -68,7 +67,6 @@ def _watch(client: Client, pause_s: float) -> None:
     from rich.live import Live
 
     from cohabit.cli import interrupts
-    from cohabit.cli.top_keys import Choice, pressed
 
     choice = Choice()
     with _keys() as key, Live(screen=True, auto_refresh=False) as live:
@@ -98,18 +96,16 @@ def _keys() -> Iterator[Callable[[float], list[str]]]:
     import termios
     import tty
 
-    from cohabit.cli.top_keys import LEAVE, keys_in
-
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    letters = codecs.getincrementaldecoder("utf-8")("ignore")
+    decoder = codecs.getincrementaldecoder("utf-8")("ignore")
 
     def pressed(patience_s: float) -> list[str]:
         ready, _, _ = select.select([descriptor], [], [], patience_s)
         content = os.read(descriptor, 1024) if ready else b""
         if ready and not content:
             return [LEAVE[0]]  # the terminal is gone
-        return keys_in(letters.decode(content))
+        return keys_in(decoder.decode(content))
 
     try:
         tty.setcbreak(descriptor)
@@ -122,8 +118,14 @@ def _look(client: Client) -> dict[str, Any]:
     """Return all data of one frame."""
     jobs, more = client.jobs()
     ended, _ = client.jobs("finished", most=MOST_ENDED)
-    return {"server": client.address, **client.ping(), "nodes": client.nodes(), "jobs": jobs, "more": more,
-            "ended": ended}  # fmt: skip
+    return {
+        "server": client.address,
+        **client.ping(),
+        "nodes": client.nodes(),
+        "jobs": jobs,
+        "more": more,
+        "ended": ended,
+    }
 
 
 def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choice | None = None) -> Group:
@@ -133,10 +135,6 @@ def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choi
     """
     from rich.console import Group
     from rich.text import Text
-
-    from cohabit.cli.job_words import counted, moment
-    from cohabit.cli.queue import folded, place_of
-    from cohabit.cli.top_keys import HELP, Choice
 
     width, height = size
     nodes, jobs = seen["nodes"], seen["jobs"]
@@ -169,8 +167,6 @@ def _node_table(nodes: list[dict[str, Any]], width: int) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from cohabit.cli.nodes import jobs_text
-
     table, bars = Table(box=box.SIMPLE_HEAD), width >= WIDE
     for name in ("node", "state", "cores in use", *[""] * bars):
         table.add_column(name, no_wrap=True)
@@ -186,10 +182,6 @@ def _node_table(nodes: list[dict[str, Any]], width: int) -> Any:
 def _job_table(jobs: list[dict[str, Any]], now: float, width: int) -> Text:
     """Return one line per job; `why` is cut to fit, other columns are shown uncut or not at all."""
     from rich.text import Text
-
-    from cohabit.cli.job_words import shortened
-    from cohabit.cli.queue import COLUMNS, columns_that_fit, row_of
-    from cohabit.cli.text_table import cell_width, table_lines, table_width
 
     rows = [row_of(job, now) for job in jobs]
     if not rows:

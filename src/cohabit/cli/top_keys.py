@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cohabit.cli.job_words import ran_s, waited_s
+
 LEAVE = ("q", "Q")
 ESCAPE, ENTER, ERASE = "\x1b", ("\r", "\n"), ("\x7f", "\b")
 KINDS = {"a": "all", "w": "waiting", "r": "running"}
@@ -14,18 +16,10 @@ RUNNING = ("running", "starting")
 HELP = "s sort · i turn round · a all · w waiting · r running · / search · n nodes · p pause · ? keys · q leave"
 
 
-def _waited(job: dict[str, Any], now: float) -> float:
-    return float((job["started_at"] or job["ended_at"] or now) - (job["submitted_at"] or now))
-
-
-def _ran(job: dict[str, Any], now: float) -> float:
-    return float((job["ended_at"] or now) - job["started_at"]) if job["started_at"] is not None else -1.0
-
-
 SORTS: dict[str, Callable[[dict[str, Any], float], Any]] = {
     "turn": lambda job, now: job["submitted_at"] or 0.0,
-    "waited": lambda job, now: -_waited(job, now),
-    "ran": lambda job, now: -_ran(job, now),
+    "waited": lambda job, now: -(waited_s(job, now) or 0.0),
+    "ran": lambda job, now: 1.0 if (ran := ran_s(job, now)) is None else -ran,
     "cores": lambda job, now: -(job["cores"] or job["processes"]),
     "user": lambda job, now: str(job["user"]),
     "program": lambda job, now: str(job["program"] or ""),
@@ -51,8 +45,11 @@ class Choice:
         found = [job for job in jobs if self.kind == "all" or (job["state"] in RUNNING) == (self.kind == "running")]
         if self.find:
             text = self.find.lower()
-            found = [job for job in found if any(text in str(job[key] or "").lower() for key in
-                                                 ("job", "user", "program", "state", "why"))]  # fmt: skip
+            found = [
+                job
+                for job in found
+                if any(text in str(job[key] or "").lower() for key in ("job", "user", "program", "state", "why"))
+            ]
         found.sort(key=lambda job: SORTS[self.sort](job, now), reverse=self.turned)
         return found
 

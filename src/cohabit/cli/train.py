@@ -7,39 +7,37 @@ from typing import Annotated, Any
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit train degradation pairs.csv --out model
-  cohabit train degradation pairs.csv --model forest --blind-suite splash --out model --json
-  cohabit train degradation pairs.csv --quantile 0.8 --out careful"""
-VARIABILITY_EXAMPLES = """\b
-Examples:
-  cohabit train variability runs.csv --out model
-  cohabit train variability runs.csv --model adaboost --until 1604188800 --out model --json"""
-GROUP_EXAMPLE = "\b\nExample:\n  cohabit train degradation pairs.csv --out model --json"
+from cohabit.cli.console import note, progress, show_result, table, table_of
+from cohabit.cli.declaring import Argument, Option, add_group, verb
+from cohabit.cli.options import AsJson, check_seed
+from cohabit.model.errors import InputError, unknown
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb and what it can train."""
-    group = typer.Typer(help="Learn a model from measurements (each kind has --json).", no_args_is_help=True,
-                        epilog=GROUP_EXAMPLE)  # fmt: skip
-    group.command(name="degradation", short_help="Who slows whom, from counters.", epilog=EXAMPLES)(degradation)
-    group.command(name="variability", short_help="When the machine is too noisy for a job.",
-                  epilog=VARIABILITY_EXAMPLES)(variability)  # fmt: skip
-    app.add_typer(group, name="train", short_help="Learn a model from measurements.")
+    about, short = "Learn a model from measurements (each kind has --json).", "Learn a model from measurements."
+    example = "cohabit train degradation pairs.csv --out model --json"
+    add_group(app, "train", short, about, example, verbs=(degradation, variability))
 
 
+@verb(
+    "degradation",
+    "How programs slow each other, from counters.",
+    "cohabit train degradation pairs.csv --out model",
+    "cohabit train degradation pairs.csv --model forest --blind-suite splash --out model --json",
+    "cohabit train degradation pairs.csv --quantile 0.8 --out careful",
+)
 def degradation(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="One row per ordered pair of applications.")],
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
-    model: Annotated[str, typer.Option(help="forest, mlp, svr, elastic-net, factor, or auto (the best).")] = "auto",
-    blind_suite: Annotated[str, typer.Option(metavar="NAME", help="Hold out all applications of a suite.")] = "",
-    blind: Annotated[Path | None, typer.Option(metavar="FILE", help="Hold out the applications of a file.")] = None,
+    data: Annotated[Path, Argument("DATA.csv", "One row per ordered pair of applications.")],
+    out: Annotated[Path, Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
+    model: Annotated[str, Option(help="forest, mlp, svr, elastic-net, factor, or auto (the best).")] = "auto",
+    blind_suite: Annotated[str, Option(metavar="NAME", help="Hold out all applications of a suite.")] = "",
+    blind: Annotated[Path | None, Option(metavar="FILE", help="Hold out the applications of a file.")] = None,
     quantile: Annotated[
-        float | None, typer.Option(metavar="Q", help="Raise predictions until this share of pairs keeps its promise.")
+        float | None, Option(metavar="Q", help="Raise predictions until this share of pairs keeps its promise.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of folds and learners.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    seed: Annotated[int, Option(help="Of folds and learners.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Learn by how much an application slows beside another, from the counters both had alone.
 
@@ -55,8 +53,6 @@ def degradation(
         train_degradation,
         write_lesson,
     )
-    from cohabit.cli.console import note, progress, show_json
-    from cohabit.model.errors import InputError, unknown
     from cohabit.predict.estimators import KINDS
     from cohabit.trace.corun_data import read_coruns
 
@@ -66,7 +62,8 @@ def degradation(
         raise InputError(f"--quantile {quantile:g} makes no sense", "", "give a share from 0.5 to below 1, such as 0.8")
     if blind_suite and blind is not None:
         raise InputError("--blind-suite and --blind exclude each other", "", "give one of them")
-    _check_seed_and_files(seed, out, page_of(out))
+    check_seed(seed)
+    _check_files(out, page_of(out))
     learned = read_coruns(data)
     if blind_suite:
         held = hold_out_suite(learned, blind_suite)
@@ -79,32 +76,32 @@ def degradation(
     with progress("training") as advance:
         lesson = train_degradation(held, model, seed, quantile, advance)
     write_lesson(lesson, out, dict(learned.environment))
-    if as_json:
-        show_json(lesson.document)
-    else:
-        _show(lesson.document)
+    show_result(lesson.document, as_json, _show)
+    if not as_json:
         typer.echo(f"written: {out} and {page_of(out)}")
 
 
-def _check_seed_and_files(seed: int, *files: Path) -> None:
-    from cohabit.model.errors import InputError
-
-    if seed < 0:
-        raise InputError(f"--seed {seed} is negative", "", "give a number from 0 up")
+def _check_files(*files: Path) -> None:
     for path in files:
         if path.is_dir():
             raise InputError("is a folder", str(path), "name a file to write; its page goes to MODEL.html")
 
 
+@verb(
+    "variability",
+    "When the machine is too noisy for a job.",
+    "cohabit train variability runs.csv --out model",
+    "cohabit train variability runs.csv --model adaboost --until 1604188800 --out model --json",
+)
 def variability(
-    data: Annotated[Path, typer.Argument(metavar="DATA.csv", help="One row per run, with the counters before it.")],
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
-    model: Annotated[str, typer.Option(help="adaboost, extra-trees, forest, knn, or auto (the best).")] = "auto",
+    data: Annotated[Path, Argument("DATA.csv", "One row per run, with the counters before it.")],
+    out: Annotated[Path, Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
+    model: Annotated[str, Option(help="adaboost, extra-trees, forest, knn, or auto (the best).")] = "auto",
     until: Annotated[
-        float | None, typer.Option(metavar="S", help="Learn from runs that began before; judge later ones blind.")
+        float | None, Option(metavar="S", help="Learn from runs that began before; judge later ones blind.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of folds and learners.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    seed: Annotated[int, Option(help="Of folds and learners.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Learn whether a run would take unusually long, from what the counters said before it began.
 
@@ -113,33 +110,30 @@ def variability(
     """
     import math
 
-    from cohabit.app.learn.variability import AUTO, page_of, train_variability, write_variability
+    from cohabit.app.learn.learning import AUTO, page_of
+    from cohabit.app.learn.variability import train_variability, write_variability
     from cohabit.app.learn.variability_data import read_runs
-    from cohabit.cli.console import progress, show_json
-    from cohabit.model.errors import InputError, unknown
     from cohabit.predict.variability_learners import KINDS
 
     if model not in (*KINDS, AUTO):
         raise unknown("model", model, (*KINDS, AUTO))
     if until is not None and not math.isfinite(until):
         raise InputError(f"--until {until:g} is no time", "", "give a start_s of the data")
-    _check_seed_and_files(seed, out, page_of(out))
+    check_seed(seed)
+    _check_files(out, page_of(out))
     runs = read_runs(data)
     with progress("training") as advance:
         lesson = train_variability(runs, model, seed, until, advance)
     write_variability(lesson, out)
-    if as_json:
-        show_json(lesson.document)
-    else:
-        _show_variability(lesson.document)
+    show_result(lesson.document, as_json, _show_variability)
+    if not as_json:
         typer.echo(f"written: {out} and {page_of(out)}")
 
 
 def _show_variability(document: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
-    rows = [[name, _number(one["f1_grouped"]), _number(one["f1_stratified"])]
-            for name, one in document["by_model"].items()]  # fmt: skip
+    rows = [
+        [name, _number(one["f1_grouped"]), _number(one["f1_stratified"])] for name, one in document["by_model"].items()
+    ]
     title = f"{document['rows']} runs of {document['applications']} applications, {document['varying']} varied"
     table(title, ["model, all columns", "F1 unseen applications", "F1 unseen runs"], rows)
     kept = document["features_kept"]
@@ -157,30 +151,30 @@ def _show_variability(document: dict[str, Any]) -> None:
 
 
 def _show(document: dict[str, Any]) -> None:
-    from cohabit.cli.console import table
-
-    rows = [
-        [name, _number(one["grouped_r2"]), f"{one['grouped_mean_error']:.1f}", _number(one["pair_r2"]),
-         _number(one["blind_r2"]), str(one["negatives"]), str(one["surprises"])]
+    models = [
+        {
+            "model": name,
+            "R² unseen applications": _number(one["grouped_r2"]),
+            "error (points)": f"{one['grouped_mean_error']:.1f}",
+            "R² unseen pairs": _number(one["pair_r2"]),
+            "R² blind": _number(one["blind_r2"]),
+            "below zero": str(one["negatives"]),
+            "surprises": str(one["surprises"]),
+        }
         for name, one in document["by_model"].items()
-    ]  # fmt: skip
-    heads = [
-        "model",
-        "R² unseen applications",
-        "error (points)",
-        "R² unseen pairs",
-        "R² blind",
-        "below zero",
-        "surprises",
     ]
-    table(f"{document['rows']} pairs of {document['applications']} applications", heads, rows)
+    table_of(f"{document['rows']} pairs of {document['applications']} applications", models)
     ranges = [
-        [one["range"], str(one["rows"]), f"{one['mean_error']:.1f}", f"{one['bias']:+.1f}",
-         f"{100 * one['promised_too_little']:.0f} %"]
+        {
+            "degradation": one["range"],
+            "pairs": str(one["rows"]),
+            "error": f"{one['mean_error']:.1f}",
+            "bias": f"{one['bias']:+.1f}",
+            "promised too little": f"{100 * one['promised_too_little']:.0f} %",
+        }
         for one in document["by_range"]
-    ]  # fmt: skip
-    table(f"{document['model']} by true degradation, {document['grouped_unseen']} unseen",
-          ["degradation", "pairs", "error", "bias", "promised too little"], ranges)  # fmt: skip
+    ]
+    table_of(f"{document['model']} by true degradation, {document['grouped_unseen']} unseen", ranges)
     relied = [[one["counter"], one["family"], f"{one['r2_lost']:.3f}"] for one in document["importance"][:10]]
     table("what it relies on", ["counter", "family", "R² lost without it"], relied)
     if document["few_co_runs"]:

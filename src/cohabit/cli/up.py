@@ -6,41 +6,37 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from cohabit.cli.server_options import AsJson, AsRoot
+from cohabit.cli.console import note, show_json
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import counted
+from cohabit.cli.options import AsJson, AsRoot, UntilIdle
+from cohabit.cli.serve import addresses, left, load_kernels_late, serve_until
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
     from cohabit.app.serve.serving import Service
     from cohabit.app.serve.site_file import Site
 
-EXAMPLES = """\b
-Examples:
-  cohabit up
-  cohabit up --nodes l3 --policy sns
-  cohabit up --place /tmp/trial --listen 127.0.0.1:7000"""
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="up", short_help="Start a scheduler for this machine.", epilog=EXAMPLES)(up)
-
-
+@verb(
+    "up",
+    "Start a scheduler for this machine.",
+    "cohabit up",
+    "cohabit up --nodes l3 --policy sns",
+    "cohabit up --place /tmp/trial --listen 127.0.0.1:7000",
+)
 def up(
     nodes: Annotated[
-        str | None, typer.Option(metavar="N", help="The whole machine is one; N: split it; l3: by cache.")
+        str | None, Option(metavar="N", help="The whole machine is one; N: split it; l3: by cache.")
     ] = None,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="See `cohabit policies`; else cs.")] = None,
-    listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Also for callers elsewhere, with tokens.")
-    ] = None,
+    policy: Annotated[str | None, Option(metavar="NAME", help="See `cohabit policies`; else cs.")] = None,
+    listen: Annotated[str | None, Option(metavar="HOST:PORT", help="Also for callers elsewhere, with tokens.")] = None,
     place: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")
+        Path | None, Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")
     ] = None,
-    root_jobs: Annotated[bool, typer.Option("--root-jobs", help="Run jobs of root, too (in a new place).")] = False,
+    root_jobs: Annotated[bool, Option("--root-jobs", help="Run jobs of root, too (in a new place).")] = False,
     as_root: AsRoot = False,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="Leave when no job waits or runs.")] = False,
+    until_idle: UntilIdle = False,
     as_json: AsJson = False,
 ) -> None:
     """Run jobs on this machine until Ctrl-C. Jobs that run go on then, and the next `cohabit up` finds them.
@@ -50,18 +46,14 @@ def up(
     import asyncio
     from functools import partial
 
-    from cohabit.cli.serve import load_kernels_late
-
     load_kernels_late()
     from cohabit.app.client.connection import default_place, home_place
-    from cohabit.cli.console import note, show_json
-    from cohabit.cli.serve import left, serve_until
     from cohabit.cli.up_site import site_file
     from cohabit.live.controller.place_moving import move_whole
 
-    chosen = default_place() if place is None else place.expanduser()
-    if place is None and chosen != home_place() and move_whole(home_place(), chosen):
-        note(f"the scheduler's place was moved from {home_place()} to {chosen}, where other accounts reach its socket")
+    chosen, home = Path(default_place()) if place is None else place.expanduser(), Path(home_place())
+    if place is None and chosen != home and move_whole(home, chosen):
+        note(f"the scheduler's place was moved from {home} to {chosen}, where other accounts reach its socket")
     file = site_file(chosen, nodes, policy, listen, root_jobs)
     if sys.stderr.isatty():
         note(f"starting in {chosen} ...")
@@ -81,9 +73,6 @@ def up(
 
 def _greeting(service: Service, _new: int, site: Site, at_home: bool, held: Held | None) -> list[str]:
     """Return what was started, where it is, and what to do next."""
-    from cohabit.cli.job_words import counted
-    from cohabit.cli.serve import addresses
-
     groups = service.parts.cluster.groups
     nodes = ", ".join(f"{counted(one.count, 'node')} of {counted(one.cores, 'core')}" for one in groups)
     server = "" if at_home else f" --server {site.config.place}"
@@ -91,15 +80,15 @@ def _greeting(service: Service, _new: int, site: Site, at_home: bool, held: Held
     if held is not None and 0 not in site.config.launcher.uids:
         as_whom = ", as an ordinary user (`cohabit up --root-jobs` in a new place runs jobs of root, too)"
     return [
-        f"up: {nodes}, policy {site.config.policy.name}", *addresses(service),
-        f"now, in another terminal{as_whom}: cohabit submit{server} -- sleep 60", f"in a browser: cohabit page{server}",
+        f"up: {nodes}, policy {site.config.policy.name}",
+        *addresses(service),
+        f"now, in another terminal{as_whom}: cohabit submit{server} -- sleep 60",
+        f"in a browser: cohabit page{server}",
         "Ctrl-C ends this; jobs that run go on, and the next `cohabit up` finds them",
-    ]  # fmt: skip
+    ]
 
 
 def _farewell(left: dict[str, Any]) -> str:
-    from cohabit.cli.job_words import counted
-
     running, waiting = len(left["running"]), left["waiting"]
     if not running and not waiting:
         return "stopped; no jobs are left"

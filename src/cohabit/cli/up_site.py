@@ -20,9 +20,7 @@ POLICY = "cs"  # jobs get the cores they ask for, side by side
 HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and policy stay as long as there are jobs."
 
 
-def site_file(
-    place: Path, nodes: str | None, policy: str | None, listen: str | None, root_jobs: bool = False
-) -> Path:
+def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | None, root_jobs: bool = False) -> Path:
     """Return the site file of this place: the existing one if it says the same, else a new one."""
     path = Place(place).site
     wanted = {"nodes": None if nodes is None else _nodes(nodes), "policy": policy, "listen": listen}
@@ -33,9 +31,12 @@ def site_file(
         return path
     _check(policy, listen)
     lines = [
-        HEAD, f"nodes = {_toml(wanted['nodes'] or 'machine')}", 'place = "."', "[policy]",
+        HEAD,
+        f"nodes = {_toml(wanted['nodes'] or 'machine')}",
+        'place = "."',
+        "[policy]",
         f"name = {_toml(policy or POLICY)}",
-    ]  # fmt: skip
+    ]
     if root_jobs:
         lines += ["[launcher]", "uids = [0]"]
     if listen is not None:
@@ -66,7 +67,7 @@ def _check(policy: str | None, listen: str | None) -> None:
         ApiSettings(host=host, port=int(port))  # raises if the address is wrong
     if policy is not None:
         from cohabit.app.scenario.policies import build
-        from cohabit.app.scenario.reading import PolicyConfig
+        from cohabit.app.scenario.tables import PolicyConfig
 
         build(PolicyConfig(name=policy))  # likewise
 
@@ -77,9 +78,10 @@ def _same(path: Path, wanted: dict[str, Any], root_jobs: bool) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", str(path)) from error
     there = {
-        "nodes": found.get("nodes", 1), "policy": _table(found, "policy").get("name"),
+        "nodes": found.get("nodes", 1),
+        "policy": _table(found, "policy").get("name"),
         "listen": _table(found, "api").get("listen"),
-    }  # fmt: skip
+    }
     if root_jobs and 0 not in _table(found, "launcher").get("uids", []):
         raise InputError("does not list uid 0", str(path), "add [launcher] uids = [0], or choose another --place")
     for key, value in wanted.items():

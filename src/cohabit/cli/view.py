@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-EXAMPLES = """\b
-Examples:
-  cohabit view run1
-  cohabit view run1 run2          (side by side)
-  cohabit view comparison         (the report of `cohabit compare --out comparison`)
-  cohabit view run1 --report      (the report alone, which needs no server)"""
+from cohabit.cli.console import note, show_json
+from cohabit.cli.declaring import Argument, Option, verb
+from cohabit.cli.page import open_privately
+from cohabit.model.errors import InputError
 
 
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="view", short_help="Look at finished runs in the browser.", epilog=EXAMPLES)(view)
-
-
+@verb(
+    "view",
+    "Look at finished runs in the browser.",
+    "cohabit view run1",
+    "cohabit view run1 run2          (side by side)",
+    "cohabit view comparison         (the report of `cohabit compare --out comparison`)",
+    "cohabit view run1 --report      (the report alone, which needs no server)",
+)
 def view(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Written by simulate or compare --out.")],
-    report: Annotated[bool, typer.Option("--report", help="Open report.html instead of the page.")] = False,
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="On loopback; else any free one.")] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Only say where the report is.")] = False,
+    folders: Annotated[list[Path], Argument("DIR...", "Written by simulate or compare --out.")],
+    report: Annotated[bool, Option("--report", help="Open report.html instead of the page.")] = False,
+    port: Annotated[int, Option(metavar="N", min=0, max=65535, help="On loopback; else any free one.")] = 0,
+    no_open: Annotated[bool, Option("--no-open", help="Only print the link.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Only say where the report is.")] = False,
 ) -> None:
     """Serve the page over finished runs on this machine until Ctrl-C; it is read-only."""
-    from cohabit.cli.console import show_json
-
     pages = [folder for folder in folders if (folder / "jobs.parquet").is_file()]
     if as_json or report or (len(folders) == 1 and not pages):
         found = _report_of(folders[0])
@@ -43,18 +43,31 @@ def view(
 
 def _report_of(folder: Path) -> Path:
     """Return report.html; create it first if the run was written without one."""
-    from cohabit.model.errors import InputError
-
     report = folder / "report.html"
     if not report.is_file():
         if not (folder / "jobs.parquet").is_file():
             raise InputError("has neither report.html nor jobs.parquet", str(folder), "simulate with --out DIR")
-        from cohabit.app.serve.journals import load_run
+        _write_report(folder, report)
+    return report
+
+
+def _write_report(folder: Path, path: Path) -> None:
+    from cohabit.app.simulate.finished import load_run
+
+    run = load_run(folder)
+    if run.coupled is None:
         from cohabit.report.html import write_report
 
-        table = load_run(folder)[1]
-        write_report([table], report, title=f"{folder.name}: {table.policy}")
-    return report
+        write_report([run.table], path, title=f"{folder.name}: {run.table.policy}")
+        return
+    from cohabit.report.coupled import write_coupled_report
+
+    try:
+        coupling = json.loads((folder / "summary.json").read_text())["coupling"]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError("has no summary.json of its run", str(folder), "simulate again with --out DIR") from error
+    tables = {name: one.table for name, one in run.domains.items()}
+    write_coupled_report(tables, coupling, path, f"{folder.name}: {len(tables)} domains")
 
 
 def _open_file(report: Path) -> None:
@@ -67,8 +80,6 @@ def _open_file(report: Path) -> None:
 def _serve(folders: list[Path], port: int, no_open: bool) -> None:
     from cohabit.app.view.run import FinishedRun
     from cohabit.app.view.server import Viewer, listen, serve
-    from cohabit.cli.console import note
-    from cohabit.cli.page import open_privately
 
     viewer = Viewer([FinishedRun(folder) for folder in folders])
     listener = listen(port)

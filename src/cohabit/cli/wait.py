@@ -4,22 +4,16 @@ import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cohabit.cli.declaring import Option
-from cohabit.cli.server_options import AsJson, Jobs, Server
+from cohabit.cli.console import echo, note, show_json
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import outcome, ran_s, span
+from cohabit.cli.options import AsJson, Jobs, Server, asking, duration_s
 
 if TYPE_CHECKING:
-    import typer
-
     from cohabit.app.client.client import Client
 
-EXAMPLES = "\b\nExamples:\n  cohabit wait 12 13\n  cohabit wait 12 --timeout 10m && ./next-step"
 
-
-def register(app: "typer.Typer") -> None:
-    """Add the verb."""
-    app.command(name="wait", short_help="Wait until jobs are over.", epilog=EXAMPLES)(wait)
-
-
+@verb("wait", "Wait until jobs are over.", "cohabit wait 12 13", "cohabit wait 12 --timeout 10m && ./next-step")
 def wait(
     jobs: Jobs,
     timeout: Annotated[str | None, Option(metavar="T", help="Give up after this: 90s, 10m, 2h.")] = None,
@@ -27,8 +21,6 @@ def wait(
     as_json: AsJson = False,
 ) -> None:
     """Wait until all of these jobs are over: status 0 if every one is done, 1 if one failed or time ran out."""
-    from cohabit.cli.server_options import asking, duration_s
-
     patience_s = None if timeout is None else duration_s("--timeout", timeout)
     with asking(server) as client:
         wait_for(client, jobs, patience_s, as_json)
@@ -37,8 +29,6 @@ def wait(
 def wait_for(client: "Client", names: list[str], patience_s: float | None, as_json: bool) -> None:
     """Wait, print how each ended, and exit with the worst status. Ctrl-C stops the waiting, not the jobs."""
     from cohabit.app.client.client import OVER
-    from cohabit.cli.console import echo, note, show_json
-    from cohabit.cli.job_words import outcome, ran_s, span
 
     until = None if patience_s is None else time.monotonic() + patience_s
     views: list[dict[str, Any]] = []

@@ -8,28 +8,29 @@ from typing import Annotated, Any
 
 import typer
 
-from cohabit.cli.server_options import AsJson, OneJob, Server
+from cohabit.cli.console import progress, show_json
+from cohabit.cli.declaring import Option, verb
+from cohabit.cli.job_words import moment
+from cohabit.cli.options import AsJson, OneJob, Server, asking
+from cohabit.model.errors import InputError
 
-EXAMPLES = """\b
-Examples:
-  cohabit why 12                (a job of the running scheduler)
-  cohabit why 4711 --run DIR    (a finished run of `cohabit simulate --out DIR`)"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(name="why", short_help="Explain why a job waits or waited.", epilog=EXAMPLES)(why)
+MOST_REASONS = 12  # shown of a delay
 
 
+@verb(
+    "why",
+    "Explain why a job waits or waited.",
+    "cohabit why 12                (a job of the running scheduler)",
+    "cohabit why 4711 --run DIR    (a finished run of `cohabit simulate --out DIR`)",
+    "cohabit why gpu:17 --run DIR  (a job of domain gpu, in a run of several domains)",
+)
 def why(
     job: OneJob,
-    run: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder written by simulate --out.")] = None,
+    run: Annotated[Path | None, Option(metavar="DIR", help="Folder written by simulate --out.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a delay: every reason the job waited, with numbers, from submission to start."""
-    from cohabit.model.errors import InputError
-
     if run is None:
         _why_live(job, server, as_json)
     elif server is not None:
@@ -40,10 +41,6 @@ def why(
 
 def _why_live(job: str, server: str | None, as_json: bool) -> None:
     """Show what the scheduler says now, and what it said before."""
-    from cohabit.cli.console import show_json
-    from cohabit.cli.job_words import moment
-    from cohabit.cli.server_options import asking
-
     with asking(server) as client:
         story = client.why(job)
     if as_json:
@@ -59,7 +56,6 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
 
 def _why_in_run(job: str, run: Path, as_json: bool) -> None:
     from cohabit.app.simulate.explaining import explain_job
-    from cohabit.cli.console import progress, show_json
     from cohabit.report.wording import duration
 
     with progress("replaying up to the job's start") as advance:
@@ -82,16 +78,18 @@ def _say_left_out(more: int) -> None:
         typer.echo(f"  ({more} more change{'s' if more > 1 else ''} on the way; all of them with --json)")
 
 
-def _condensed(reasons: list[dict[str, Any]], most: int = 12) -> list[dict[str, Any]]:
-    """Return the relevant changes: another kind of reason or another place in the queue, at most a dozen of them."""
+def _condensed(reasons: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the relevant changes: another kind of reason or another place in the queue."""
     kept: list[dict[str, Any]] = []
     for entry in reasons:
         if not kept or _gist(entry["reason"]) != _gist(kept[-1]["reason"]):
             kept.append(entry)
-    step = max(1, -(-len(kept) // most))
-    return kept[::step]
+    step = max(1, -(-len(kept) // MOST_REASONS))
+    return [entry for place, entry in enumerate(kept) if place % step == 0 or entry is kept[-1]]
 
 
-def _gist(reason: str) -> tuple[str, str]:
+def _gist(reason: str) -> tuple[str, str, str]:
     ahead = re.search(r"(\d+) jobs? ahead", reason)
-    return reason.split()[0] if reason else "", ahead[1] if ahead else ""
+    mates = re.search(r"\bmates\b[^:]*: (.*)", reason)
+    kind = " ".join(reason.split()[:2])
+    return kind, ahead[1] if ahead else "", re.sub(r"\d+ s\b", "", mates[1]) if mates else ""

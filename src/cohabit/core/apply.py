@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import known_programs
+from cohabit.core import known_programs, windows
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -45,16 +45,14 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.decide import PROMISES
-from cohabit.core.ended import forget_ends, recall_end
 from cohabit.core.guaranteeing import take_measurement, take_refusal
 from cohabit.core.kernels import fair_share
 from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.kernels.conservative import cancel_reservation
 from cohabit.core.kernels.moves import dequeue, enqueue
 from cohabit.core.kernels.profile import UNRESERVED
-from cohabit.core.leaving import leave_nodes
+from cohabit.core.leaving import leave_nodes, node_became
 from cohabit.core.mates.desk import Desk
-from cohabit.core.node_changes import node_became
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, UP, State
 from cohabit.model import event as fact
@@ -99,9 +97,11 @@ class Applier:
             case fact.JobRequeued(job_id):
                 return self._requeued(job_id)
             case fact.EndsForgotten():
-                return forget_ends(self.state)
+                self.state.forget_ends()
+                return False
             case fact.EndRecalled(job_id, status):
-                return recall_end(self.state, job_id, status)
+                self.state.recall_end(job_id, status)
+                return False
             case fact.JobChanged(job_id, limit_us, qos):
                 return self._changed(now_us, job_id, limit_us, qos)
             case fact.NodeUp(node):
@@ -110,6 +110,10 @@ class Applier:
                 return node_became(self, now_us, node, DRAINED)
             case fact.NodeDown(node):
                 return node_became(self, now_us, node, DOWN)
+            case fact.WindowSet():
+                return windows.set_window(self, now_us, event)
+            case fact.WindowCleared(name):
+                return windows.clear_window(self, now_us, name)
             case fact.ProfileLearned():
                 return known_programs.learn(self.state, event)
             case fact.ProgramDrifted(program, _, owner):
@@ -126,8 +130,8 @@ class Applier:
                 return self._telemetry(now_us, window)
             case fact.PeerReported(message):
                 return self._at_desk(lambda desk: desk.heard(now_us, message))
-            case fact.SchemeChanged(scheme):
-                return self._at_desk(lambda desk: desk.switch(now_us, scheme))
+            case fact.SchemeChanged():
+                return self._at_desk(lambda desk: desk.switch(now_us, event))
             case fact.Recovered(same_clock):
                 return self._at_desk(lambda desk: desk.recovered(now_us, same_clock))
         self.state.wake_us = FOREVER  # Woken: the requested wake-up has happened
@@ -219,7 +223,7 @@ class Applier:
     def _check_mates(self, job: Job) -> None:
         if job.mates is not None and self.desk is None:
             raise InputError("it has mates in other domains, but this cluster is not coupled with any", "job")
-        if self.desk is not None and (problem := self.desk.what_is_wrong(job)):
+        if self.desk is not None and (problem := self.desk.about.what_is_wrong(job)):
             raise InputError(problem, "job")
 
     def enter_queue(self, now_us: int, row: int) -> bool:
@@ -248,6 +252,7 @@ class Applier:
                 cancel_reservation(row, state.jobs, state.machine)
             else:
                 state.memory.get(PROMISES, {}).pop(state.spec(row).job_id, None)
+        state.withdraw_promise(row)
         state.jobs[STATE, row] = BLOCKED
         state.jobs[RESERVED, row] = state.jobs[PROMISED, row] = UNRESERVED
         state.gauges[HEAD], state.gauges[RELEASED] = -1, 1

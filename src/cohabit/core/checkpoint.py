@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import known_programs
+from cohabit.core import known_programs, windows
 from cohabit.core.columns import ARRIVAL, BACKFILL_SCORE, ENDS, SCORE, SEQ
 from cohabit.core.core import SchedulerCore
 from cohabit.core.descriptions import Descriptions
@@ -24,7 +24,7 @@ from cohabit.model import telemetry
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
-from cohabit.model.plan import Placement
+from cohabit.model.plan import Placement, Promise
 from cohabit.model.profile import Profile
 
 VERSION = 7
@@ -51,11 +51,15 @@ def save(core: SchedulerCore) -> bytes:
     data["ledger"] = None if state.ledger is None else state.ledger.save()
     data["placed"] = list(state.placed.items())
     groups = (*state.profiles.values(), *state.own_profiles.values())
+    if state.promises:
+        data["promises"] = list(state.promises.values())
     data["profiles"] = [msgspec.to_builtins(one) for known in groups for one in known.values()]
     if afresh := [list(key) for key, known in state.own_profiles.items() if not known]:
         data["afresh"] = afresh
     data["refused_until"] = list(state.refused_until.items())
     data["window"] = None if state.window is None else telemetry.encode(state.window)
+    if state.windows:
+        data["windows"] = state.windows
     data["coupled"] = None if state.coupled is None else msgspec.to_builtins(state.coupled)
     return msgspec.msgpack.encode(data, order="deterministic")
 
@@ -80,6 +84,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.arrays = {name: (running, most) for name, (running, most) in saved["arrays"].items()}
     state.open_arrays = {name: (left, worst) for name, (left, worst) in saved["open_arrays"].items()}
     state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
+    windows.restore(state, saved.get("windows", {}))
     state.described = Descriptions(state.kinds, state.ledger is not None, len(state.specs))
     state.rows = dict(sorted(saved["rows"].items(), key=lambda item: int(state.jobs[SEQ, item[1]])))  # as they came
     for name, row in state.rows.items():
@@ -93,6 +98,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
         known_programs.put(state, one)
     for owner, program in saved.get("afresh", ()):
         state.own_profiles[owner, program] = {}
+    state.promises = {one.row: one for one in msgspec.convert(saved.get("promises", []), list[Promise])}
     if state.ledger is not None:
         state.ledger.load(saved["ledger"])
     state.window = None if saved["window"] is None else telemetry.decode(saved["window"])

@@ -39,7 +39,7 @@ RANGE_FIRST, RANGE_COUNT, RANGE_NEXT = 0, 1, 2
 
 
 class Columns(NamedTuple):
-    """What an order policy may read of the jobs: flat arrays indexed by row. Never write to them."""
+    """The columns of jobs that an order may read: flat arrays indexed by row. Never write to them."""
 
     nodes: NDArray[np.int64]  # nodes asked for
     limit_us: NDArray[np.int64]  # requested time
@@ -57,7 +57,15 @@ class Columns(NamedTuple):
 def columns_of(jobs: NDArray[np.int64], usage: NDArray[np.float64]) -> Columns:
     """Return the named view of a job table and of what core/kernels/fair_share.py stores."""
     return Columns(
-        nodes=jobs[NODES], limit_us=jobs[LIMIT], submit_us=jobs[SUBMIT], seq=jobs[SEQ], cores=jobs[CORES],
-        user=jobs[USER], partition=jobs[PARTITION], qos=jobs[QOS], eligible_us=jobs[ELIGIBLE],
-        usage=usage[0, :-1], usage_share=usage[1, :-1],
-    )  # fmt: skip
+        nodes=jobs[NODES],
+        limit_us=jobs[LIMIT],
+        submit_us=jobs[SUBMIT],
+        seq=jobs[SEQ],
+        cores=jobs[CORES],
+        user=jobs[USER],
+        partition=jobs[PARTITION],
+        qos=jobs[QOS],
+        eligible_us=jobs[ELIGIBLE],
+        usage=usage[0, :-1],
+        usage_share=usage[1, :-1],
+    )

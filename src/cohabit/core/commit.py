@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from cohabit.core.columns import (
     ATTEMPT,
     ENDS,
@@ -35,10 +33,9 @@ from cohabit.core.decide import PROMISES
 from cohabit.core.kernels import ladder
 from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.kernels.moves import dequeue
-from cohabit.core.ledger import ranges_of
 from cohabit.core.state import UP, State
 from cohabit.model.command import Command, MoveJob, StartJob
-from cohabit.model.plan import Move, Placement, Plan, Reserve, Start
+from cohabit.model.plan import Move, Placement, Plan, Promise, Reserve, Start, Withdraw
 from cohabit.model.units import FOREVER
 
 
@@ -56,6 +53,10 @@ def commit(state: State, plan: Plan, now_us: int, kept: int = -1) -> tuple[list[
             if state.jobs[PROMISED, action.row] < 0:
                 state.jobs[PROMISED, action.row] = action.start_us
             promises[state.spec(action.row).job_id] = (action.start_us, action.kinds)
+        elif isinstance(action, Promise):
+            _promise(state, action)
+        elif isinstance(action, Withdraw):
+            state.withdraw_promise(action.row)
         elif isinstance(action, Move):
             if _moved(state, action):
                 job_id, attempt = state.spec(action.row).job_id, int(state.jobs[ATTEMPT, action.row])
@@ -88,9 +89,18 @@ def start_command(state: State, row: int, fuse_us: int = FOREVER) -> StartJob:
     if how is None:
         return StartJob(job.job_id, attempt, state.ranges_of(row), job.limit_us, fuse_us=fuse_us)
     return StartJob(
-        job.job_id, attempt, how.ranges, job.limit_us, how.scale, how.cores, how.exclusive, how.ways, how.bandwidth_mbs,
-        how.purpose, fuse_us,
-    )  # fmt: skip
+        job.job_id,
+        attempt,
+        how.ranges,
+        job.limit_us,
+        how.scale,
+        how.cores,
+        how.exclusive,
+        how.ways,
+        how.bandwidth_mbs,
+        how.purpose,
+        fuse_us,
+    )
 
 
 def _array_of(job_id: str) -> str:
@@ -101,19 +111,33 @@ def _still_possible(state: State, action: Start) -> bool:
     if state.jobs[STATE, action.row] != QUEUED:
         return False
     if state.ledger is not None:
-        how, ledger = action.placement, state.ledger
-        if how.nodes != how.scale * state.jobs[NODES, action.row] or not ledger.holds(how.parts, how.takes):
-            return False
-        return ranges_of(ledger.lowest(how.parts)) == how.ranges
+        how, parts = action.placement, state.ledger.parts_of(action.placement.ranges)
+        whole = how.nodes == how.scale * state.jobs[NODES, action.row]
+        return whole and parts is not None and state.ledger.holds(parts, how.takes)
     if action.placement.nodes != state.jobs[NODES, action.row]:
         return False
-    seen: set[int] = set()
+    free = state.idle_nodes() & (state.node_state == UP)
     for first, count in action.placement.ranges:
-        for node in range(first, first + count):
-            if node in seen or not state.is_idle(node) or state.node_state[node] != UP:
-                return False
-            seen.add(node)
+        if first < 0 or first + count > len(free) or not free[first : first + count].all():
+            return False
+        free[first : first + count] = False
     return True
+
+
+def _promise(state: State, action: Promise) -> None:
+    """Make or change a promise on shared nodes."""
+    ledger, row = state.ledger, action.row
+    assert ledger is not None
+    if state.jobs[STATE, row] == QUEUED:
+        if row not in state.promises or state.promises[row].ranges != action.ranges:
+            ledger.unpromise(row)
+            parts = ledger.parts_of(action.ranges)
+            assert parts is not None
+            ledger.promise(row, parts)
+        state.promises[row] = action
+        state.jobs[RESERVED, row] = action.latest_us
+        if state.jobs[PROMISED, row] < 0:
+            state.jobs[PROMISED, row] = action.latest_us
 
 
 def _moved(state: State, action: Move) -> bool:
@@ -124,15 +148,18 @@ def _moved(state: State, action: Move) -> bool:
     here = state.ledger.nodes_of(row)
     if len(here) != 1 or servers[here[0]] != servers[action.node] or not state.ledger.move(row, action.node):
         return False
-    state.placed[row] = replace(state.placed[row], ranges=((action.node, 1),), parts=())
+    state.placed[row] = replace(state.placed[row], ranges=((action.node, 1),))
     return True
 
 
 def _begin(state: State, row: int, placement: Placement, now_us: int) -> None:
     dequeue(row, state.rule, state.queued)
     if state.ledger is not None:
-        state.ledger.book(row, placement.parts, placement.takes)
+        parts = state.ledger.parts_of(placement.ranges)
+        assert parts is not None
+        state.ledger.book(row, parts, placement.takes)
         state.placed[row] = placement
+        state.promises.pop(row, None)
         if placement.purpose != "run":
             state.described.forget_asks(state.spec(row).program)  # the next trial is another one
     else:
@@ -150,7 +177,6 @@ def _take_whole_nodes(state: State, row: int, placement: Placement) -> None:
         state.gauges[SPARE_RANGE] = state.pool[RANGE_NEXT, link]
         state.pool[RANGE_FIRST, link], state.pool[RANGE_COUNT, link], state.pool[RANGE_NEXT, link] = first, count, chain
         chain = link
-        for node in range(first, first + count):
-            state.idle[node >> 6] &= ~np.uint64(1 << (node & 63))
+        state.take(first, count)
     state.jobs[RANGES, row] = chain
     state.gauges[FREE] -= placement.nodes

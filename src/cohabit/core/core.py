@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core import known_programs
+from cohabit.core import known_programs, windows
 from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
 from cohabit.core.commit import commit, start_command
 from cohabit.core.decide import PROMISES, decide, place_one
 from cohabit.core.kernels import ladder, overrunning, shortlist
-from cohabit.core.kernels.bundles import CONSERVATIVE, make_workspace
+from cohabit.core.kernels.bundles import CONSERVATIVE, EASY, make_workspace
 from cohabit.core.kernels.ladder import ROWS
 from cohabit.core.kernels.moves import enqueue
 from cohabit.core.kernels.schedule import pass_of
@@ -29,12 +29,14 @@ from cohabit.core.sharing import shares_that_changed
 from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.model.cluster import Cluster
-from cohabit.model.command import Command, WakeAt
+from cohabit.model.command import Command, StartJob, WakeAt
 from cohabit.model.event import Event, JobStarted, PeerReported, Woken
 from cohabit.model.peer import NEVER
-from cohabit.model.plan import Plan, Start
+from cohabit.model.plan import Plan, Promise, Start, Withdraw
 from cohabit.model.profile import Profile
 from cohabit.model.units import FOREVER
+
+MOST_ROUNDS = 4  # passes at one instant
 
 
 class SchedulerCore:
@@ -85,8 +87,8 @@ class SchedulerCore:
 
     @property
     def compiled(self) -> bool:
-        """Whether the compiled pass may decide now: interchangeable whole nodes, nothing refused lately."""
-        exclusive = self.policies.placer.exclusive and not self.policies.gates
+        """Return whether the compiled pass may decide now: interchangeable whole nodes, nothing refused lately."""
+        exclusive = self.policies.lowest_nodes and not self.policies.gates
         limited = self.policies.age_limit_us or self.policies.age_limit_runs
         if limited and (self.policies.order.name != "age" or self.policies.backfill_order is not None):
             return False  # the compiled pass knows the oldest job only as the first in order of age
@@ -94,9 +96,10 @@ class SchedulerCore:
             return False
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
-    def _decide_and_commit(self, now_us: int) -> int:
+    def _decide_and_commit(self, now_us: int, rounds: int = 1) -> int:
         """Run one pass. It ends early at the first job with mates that finds nodes; return its row, which has them."""
         state = self.state
+        windows.drop_past(state, now_us)
         arrivals, self._applier.arrivals = np.array(self._applier.arrivals, np.int64), []
         state.refused_until = {row: until for row, until in state.refused_until.items() if until > now_us}
         compiled = self.compiled
@@ -111,9 +114,14 @@ class SchedulerCore:
         else:
             overrunning.extend_overrunning(now_us, state.jobs, state.keys, state.running, state.gauges)
             plan = decide(self.view(now_us), self.policies)
+            if plan.late:
+                state.void_promises()
+                plan = decide(self.view(now_us), self.policies)
             kept = self._cut_at_mates(plan)
             commands, refused = commit(state, plan, now_us, kept)
             self._applier.commands += commands
+            if kept < 0 and rounds < MOST_ROUNDS and self._moved_promises(plan):
+                return self._decide_and_commit(now_us, rounds + 1)
             kept = -1 if any(action.row == kept for action in refused) else kept
             wake_us = plan.wake_us if plan.wake_us is not None else FOREVER
         if state.coupled is not None:
@@ -121,6 +129,10 @@ class SchedulerCore:
         else:
             self._wake_at(wake_us)
         return kept
+
+    def _moved_promises(self, plan: Plan) -> bool:
+        """Whether a pass has moved one of several promises on shared nodes: another job may be able to start now."""
+        return self.state.depth > EASY and any(isinstance(action, Promise | Withdraw) for action in plan.actions)
 
     def _wake_at(self, wake_us: int) -> None:
         if wake_us != self.state.wake_us:
@@ -159,6 +171,7 @@ class SchedulerCore:
         """Run passes until no more jobs start; they pause while the mates of a job that has found nodes are asked."""
         about, applier = desk.about, self._applier
         local = any(not isinstance(event, PeerReported | JobStarted | Woken) for event in events)
+        due = windows.let_go_in_time(applier, now_us) or due
         due = desk.before(now_us, local, any(isinstance(event, Woken) for event in events)) or due
         while True:
             if about.wanted:
@@ -173,9 +186,11 @@ class SchedulerCore:
                 if row >= 0:
                     desk.chosen(now_us, row)
                 due = row >= 0 or desk.let_last_in(now_us)
-            else:
+            elif not about.want_early():
                 break
-        self._wake_at(desk.after(now_us))
+        for command in [one for one in applier.commands if isinstance(one, StartJob)]:
+            desk.started(now_us, command.job_id)
+        self._wake_at(min(desk.after(now_us), windows.next_let_go_us(self.state, now_us)))
 
     def _find_nodes_for(self, now_us: int, name: str, desk: Desk) -> bool:
         """Run an extra pass for one job, without other jobs with mates; return whether it has nodes now."""
@@ -216,7 +231,8 @@ class SchedulerCore:
 
     def _has_mates(self, row: int) -> bool:
         coupled = self.state.coupled
-        return coupled is not None and coupled.scheme.enabled and self.state.spec(row).mates is not None
+        job = self.state.spec(row)
+        return coupled is not None and job.mates is not None and coupled.scheme_of(job.job_id).enabled
 
     def _cut_at_mates(self, plan: Plan) -> int:
         """Cut the plan after the first start of a job with mates; return its row, -1 if there is none."""

@@ -13,11 +13,11 @@ from cohabit.core.columns import RELEASED, VOID
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
+from cohabit.core.scan import QueueScan
 from cohabit.core.sharing import decide_on_shared_nodes
 from cohabit.core.timeline import Timeline, planned
 from cohabit.core.together import decide_in_groups
 from cohabit.core.view import View
-from cohabit.core.walk import Walk
 from cohabit.model.plan import Plan, Reserve, Start
 from cohabit.model.units import FOREVER, SECOND
 
@@ -25,7 +25,7 @@ PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (s
 
 
 def decide(view: View, policies: PolicySet) -> Plan:
-    """Walk the queue in order: start what fits, promise a start to the first `depth` that do not, skip others."""
+    """Scan the queue in order: start what fits, promise a start to the first `depth` that do not, skip others."""
     if isinstance(policies.placer, GroupPlacer):
         return decide_in_groups(view, policies, policies.placer)
     if isinstance(policies.placer, SharedPlacer):
@@ -34,17 +34,17 @@ def decide(view: View, policies: PolicySet) -> Plan:
     queue = view.queue(policies.order)
     if depth == CONSERVATIVE:
         return _decide_with_kept_promises(view, policies, queue.tolist(), timeline, idle, plan)
-    keeper, reserved, walk = Gatekeeper(view, policies.gates), 0, Walk(view, queue, by_limit=True)
-    walk.everybody, walk.room, coming = True, int(timeline.idle.sum()), iter(walk)
+    keeper, reserved, scan = Gatekeeper(view, policies.gates), 0, QueueScan(view, queue, by_limit=True)
+    scan.skips_none, scan.room, coming = True, int(timeline.idle.sum()), iter(scan)
     while (found := next(coming, None)) is not None:
         row, hopeless, aged = found
         if not hopeless and _start(row, view, policies, keeper, timeline, idle, plan):
-            walk.room = int(timeline.idle.sum())
+            scan.room = int(timeline.idle.sum())
             continue
         if depth == STRICT or aged:
             break
         if not keeper.waits(row):
-            walk.give_up()
+            scan.give_up()
         if reserved < depth:
             length_us, chance_us = planned(view.limit_us(row)), keeper.next_chance(row)
             start_us, counts = timeline.earliest(view.need(row), view.usable(row), length_us, chance_us)
@@ -53,10 +53,10 @@ def decide(view: View, policies: PolicySet) -> Plan:
                 plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
         reserved += 1
         if reserved == max(depth, 1):
-            walk.everybody = False  # nothing is promised to the jobs behind
+            scan.skips_none = False  # nothing is promised to the jobs behind
             if policies.backfill_order is not None:
-                room, walk = walk.room, Walk(view, view.ranked(walk.rest(), policies.backfill_order), by_limit=True)
-                walk.room, coming = room, iter(walk)
+                rest = QueueScan(view, view.ranked(scan.rest(), policies.backfill_order), by_limit=True)
+                rest.room, scan, coming = scan.room, rest, iter(rest)
     plan.wake_us = _next_wake(view, plan)
     keeper.close(plan)
     return plan
@@ -138,6 +138,7 @@ def _decide_with_kept_promises(
                         _promise(row, start_us, found, lengths[row], timeline, plan)
                 else:
                     timeline.add(start_us, start_us + lengths[row], -np.array(counts))
+                    plan.late |= start_us < view.now_us and view.need(row) <= timeline.idle[view.usable(row)].sum()
     plan.wake_us = _next_wake(view, plan, promises)
     keeper.close(plan)
     return plan
@@ -154,8 +155,11 @@ def _promise(
 def _next_wake(view: View, plan: Plan, promises: dict[str, tuple[int, tuple[int, ...]]] | None = None) -> int:
     """Return the next instant at which a job may start without a new event: a promise or the end of a window."""
     started = {action.row for action in plan.actions if isinstance(action, Start)}
-    latest = {row: promises[view.job_id(row)][0] for row in map(int, view.queued()) if view.job_id(row) in promises} \
-        if promises else {}  # fmt: skip
+    latest = (
+        {row: promises[view.job_id(row)][0] for row in map(int, view.queued()) if view.job_id(row) in promises}
+        if promises
+        else {}
+    )
     latest |= {action.row: action.start_us for action in plan.actions if isinstance(action, Reserve)}
     kept = (
         []

@@ -1,10 +1,10 @@
-"""Why a job waits, in words and numbers, from the state alone."""
+"""Explain why a job waits, in words and numbers, from the state alone."""
 
 from __future__ import annotations
 
 from cohabit.core.columns import EXPECTED
-from cohabit.core.explain_sharing import why_not_shared
-from cohabit.core.explain_words import counted, span
+from cohabit.core.explain_sharing import counted, held_for, span, why_not_shared
+from cohabit.core.explain_windows import open_nodes, why_closed
 from cohabit.core.gating import why_kept_back
 from cohabit.core.guaranteeing import story_of
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
@@ -16,15 +16,16 @@ from cohabit.core.view import View
 from cohabit.model.units import FOREVER
 
 
-def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> str:
+def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int, names_all: bool = False) -> str:
     """Return one sentence for a job that is here but has not started; empty if it is not waiting.
 
-    For a running job it says what was last done to keep its speed, or at its cost, if anything was.
+    For a running job it says what was last done to keep its speed, or at its cost, if anything was. Jobs of other users
+    are not named unless `names_all`.
     """
     row = state.rows.get(job_id)
     if row is None:
         return ""
-    view = View(state, now_us)
+    view = View(state, now_us, names_all)
     if row in state.held:
         return "held: it must be released first"
     if pending := state.waiting_for.get(row):
@@ -43,27 +44,45 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int) -> 
     if kept_back := why_kept_back(view, policies.gates, row):
         return kept_back
     queue = view.queue(policies.order).tolist()
-    place = queue.index(row)
     if isinstance(policies.placer, SharedPlacer):
-        return why_not_shared(view, policies, policies.placer, row, queue)
+        found = why_not_shared(view, policies, policies.placer, row, queue)
+    else:
+        found = _why_not_whole(view, policies, row, queue)
+    return "; ".join(filter(None, (found, why_closed(view, row))))
+
+
+def _why_not_whole(view: View, policies: PolicySet, row: int, queue: list[int]) -> str:
+    """Return what a job lacks that asks for whole nodes, or which job ahead keeps it back."""
+    now_us, place = view.now_us, queue.index(row)
     need, usable = view.need(row), view.usable(row)
     idle = int(view.idle_by_kind()[usable].sum())
-    busy = len(view.running())
     if need > idle:
         freed, when = _when_enough(view, row, idle)
-        text = f"needs {counted(need, 'node')}, {idle} idle ({counted(busy, 'job')} running)"
+        text = f"needs {counted(need, 'node')}, {idle} idle ({_in_use(view, row)})"
         if place:
             text += f"; {counted(place, 'job')} ahead of it"
-        return text + (
-            f"; by requested times {freed} nodes are free in {span(when - now_us)}" if when < FOREVER else ""
-        )
+        if when < FOREVER:
+            are = "is" if freed == 1 else "are"
+            text += f"; by requested times {counted(freed, 'node')} {are} free in {span(when - now_us)}"
+        return text
     head = queue[0]
-    if place == 0:
-        return f"{idle} nodes are idle and it needs {need}, but not for its whole requested time (a maintenance window)"
+    if place == 0 or open_nodes(view, row) < need:
+        return f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
     if policies.backfill.depth == STRICT:
         ahead = counted(place, "job")
         return f"it fits ({need} of {idle} idle nodes), but {ahead} ahead of it and nothing may overtake"
     return _kept_back(view, policies, row, head, need, idle, place)
+
+
+def _in_use(view: View, row: int) -> str:
+    """Return how many jobs run, and which nodes are only held."""
+    running = view.running().tolist()
+    holding = [other for other in running if view.is_holding(other)]
+    text = f"{counted(len(running) - len(holding), 'job')} running"
+    if holding:
+        nodes = sum(view.need(other) for other in holding)
+        text += f", {counted(nodes, 'node')} {held_for(view, row, holding)}"
+    return text
 
 
 def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, idle: int, place: int) -> str:
@@ -89,6 +108,8 @@ def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, 
 def _when_enough(view: View, row: int, idle: int) -> tuple[int, int]:
     free, need, usable = idle, view.need(row), view.usable(row)
     for other in view.running():
+        if view.is_holding(other):
+            continue  # it has not begun: its requested time says nothing
         free += int(view.kind_counts(int(other))[usable].sum())
         if free >= need:
             return free, int(view.jobs[EXPECTED, other])

@@ -1,11 +1,12 @@
-"""Why a job waits for shared nodes: the scales tried, what the nearest node lacks, which jobs are there, until when."""
+"""Explain waits for shared nodes: the scales tried, what the nearest node lacks, which jobs are there, until when."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from cohabit.core.columns import EXPECTED
-from cohabit.core.explain_words import counted, span
 from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Takes
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
@@ -30,8 +31,9 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
         if strict or view.waited_us(other) >= age_limit_us:
             why = "nothing may overtake" if strict else "it has reached the age limit and may not be overtaken"
             return f"{_named(view, row, [other])} is ahead of it and {why}"
+    promised = _promised(view, row)
     if own:
-        return own
+        return f"{own}; {promised}" if promised else own
     asks = view.asks(row, placer)
     shared = [ask for ask in asks if not ask.exclusive]
     tried = asks if not shared else asks[: asks.index(shared[-1]) + 1]
@@ -40,11 +42,25 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
     several = any(ask.scale > 1 for ask in tried)
     said = [(f"scale {ask.scale}: " if several else "") + _what_is_missing(ask, row, view) for ask in tried]
     said = list(dict.fromkeys(said))
-    if (room_us := _room_at(view, [(open_kinds(ask, row, view), ask.nodes) for ask in tried])) is not None:
+    if promised:
+        said.append(promised)
+    elif (room_us := _room_at(view, [(open_kinds(ask, row, view), ask.nodes) for ask in tried])) is not None:
         said.append(f"by requested times there is room in {span(room_us - view.now_us)}")
     if ahead:
         said.append(f"{counted(len(ahead), 'job')} ahead of it")
     return "; ".join(said)
+
+
+def _promised(view: View, row: int) -> str:
+    """Return the start that the job is promised; empty if it has no promise."""
+    one = view.promises.get(row)
+    if one is None:
+        return ""
+    nodes = counted(sum(count for _, count in one.ranges), "node")
+    text = f"promised a start within {span(max(one.latest_us - view.now_us, 0))} on {nodes}"
+    if one.expected_us < one.latest_us:
+        text += f", expected in {span(max(one.expected_us - view.now_us, 0))}"
+    return text
 
 
 def _what_is_missing(ask: Ask, row: int, view: View) -> str:
@@ -59,6 +75,8 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
         what = _listed(ledger, next(filter(None, takes)))
         text = f"needs {counted(ask.nodes, 'node')} with {what}, {have} {'has' if have == 1 else 'have'} that"
     if have >= ask.nodes:
+        if others := [other for other in view.promises if other != row]:
+            return f"{text}, but a start now would delay {_named(view, row, others)}, promised a start there"
         return text + ", but jobs ahead of it take them"
     if out := sum(int(ledger.count[index]) for index in ledger.classes() if not ledger.up[index]):
         text += f", {counted(out, 'node')} {_is(out)} down or drained"
@@ -68,13 +86,24 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
     node, lacks = nearest
     text += f"; the nearest, node {node}, " + ("is not empty" if ask.exclusive else f"lacks {lacks}")
     tenants = ledger.rows_on(node)
-    return f"{text}: {_named(view, row, tenants)} {'runs' if len(tenants) == 1 else 'run'} there" if tenants else text
+    holding = [other for other in tenants if view.is_holding(other)]
+    running = [other for other in tenants if other not in holding]
+    said = [f"{_named(view, row, running)} {'runs' if len(running) == 1 else 'run'} there"] if running else []
+    said += [f"it is {held_for(view, row, holding)}"] if holding else []
+    return f"{text}: {_joined(said)}" if said else text
+
+
+def held_for(view: View, row: int, holding: Sequence[int]) -> str:
+    """Return for which jobs nodes are held, as `row` may know them."""
+    which = "waits for its mates" if len(holding) == 1 else "wait for their mates"
+    return f"held for {_named(view, row, holding)}, which {which}"
 
 
 def _named(view: View, row: int, others: Sequence[int]) -> str:
     """Name other jobs: those of the same user by name, three at most; job names of other users are private."""
     user = view.job(row).user
-    own = [view.job_id(other) for other in others if view.job(other).user == user]
+    known = others if view.names_all else [other for other in others if view.job(other).user == user]
+    own = [view.job_id(other) for other in known]
     words = [f"job {name}" for name in own[:MOST_NAMES]]
     if more := len(own) - len(words):
         words.append(f"{more} more")
@@ -90,7 +119,8 @@ def _room_at(view: View, wanted: Sequence[tuple[Takes, int]]) -> int | None:
     def has_room() -> bool:
         return any(any(takes) and ledger.room(takes) >= nodes for takes, nodes in wanted)
 
-    running = sorted(view.running().tolist(), key=lambda other: int(view.jobs[EXPECTED, other]))
+    running = [other for other in view.running().tolist() if not view.is_holding(other)]
+    running.sort(key=lambda other: int(view.jobs[EXPECTED, other]))
     if len(running) > MOST_RUNNING or has_room():
         return None
     for other in running:
@@ -127,7 +157,7 @@ def _listed(ledger: Ledger, amounts: Sequence[int]) -> str:
 
 
 def _amount(amount: int, unit: str) -> str:
-    """1 core, 2 cores; units of measurement have no plural."""
+    """Return an amount with its unit: 1 core, 2 cores; units of measurement have no plural."""
     return f"{amount} {unit[:-1]}" if amount == 1 and unit.endswith("s") and "/" not in unit else f"{amount} {unit}"
 
 
@@ -137,3 +167,17 @@ def _joined(words: list[str]) -> str:
 
 def _is(number: int) -> str:
     return "is" if number == 1 else "are"
+
+
+def counted(number: int, what: str) -> str:
+    """Return a count with its noun: 1 job, 2 jobs."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def span(us: int) -> str:
+    """Return a time span in the largest unit of which there are two or more."""
+    seconds = us / 1e6
+    for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {name}"
+    return f"{np.round(seconds, 3):g} s"

@@ -31,7 +31,7 @@ class Gatekeeper:
         self._memory: dict[str, dict[str, Any]] = {gate.name: _recalled(gate, view) for gate in gates}
 
     def lets(self, row: int, ranges: Ranges) -> bool:
-        """Whether no gate objects to a start on these nodes now."""
+        """Return whether no gate objects to a start on these nodes now."""
         if not self._gates:
             return True
         name, nodes = self._view.job_id(row), _expanded(ranges)
@@ -49,7 +49,7 @@ class Gatekeeper:
         return True
 
     def waits(self, row: int) -> bool:
-        """Whether a gate has kept the job back in this decision."""
+        """Return whether a gate has kept the job back in this decision."""
         return row in self._waits
 
     def calmer(self, row: int, idle: NDArray[np.bool_]) -> NDArray[np.bool_] | None:

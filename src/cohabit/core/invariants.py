@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from cohabit.core.columns import BLOCKED, FREE, HOLDING, NODES, QUEUED, RUNNING, STARTING, STATE
+from cohabit.core.columns import BLOCKED, EXPECTED, FREE, HOLDING, LIMIT, NODES, QUEUED, RUNNING, START, STARTING, STATE
 from cohabit.core.kernels.ladder import all_rows
+from cohabit.core.ledger import ranges_of
 from cohabit.core.state import DOWN, UP, State
+from cohabit.core.timeline import planned
 
 ON_NODES = (STARTING, RUNNING, HOLDING)
 
 
-def check(state: State) -> None:
+def check(state: State, now_us: int = 0) -> None:
     """Check that no node has two jobs, every job is in exactly one place, and counts agree with what they count."""
     if state.ledger is not None:
         check_shared(state)
+        check_promises(state, now_us)
         return
     owner = np.full(len(state.node_state), -1)
     queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
@@ -38,6 +41,32 @@ def check(state: State) -> None:
     assert not ((state.node_state == DOWN) & (owner >= 0)).any(), "a job runs on a lost node"
     assert int(idle.sum()) == state.gauges[FREE], f"{int(idle.sum())} idle, counted {state.gauges[FREE]}"
     assert len(queued) + len(running) <= len(state.rows)
+
+
+def check_promises(state: State, now_us: int) -> None:
+    """Check that every promised node has room when its promise begins, if all jobs end by their requests."""
+    ledger = state.ledger
+    assert ledger is not None
+    assert set(ledger.promised_in) == set(state.promises), "a promise has no nodes, or nodes no promise"
+    for row, one in state.promises.items():
+        assert state.jobs[STATE, row] == QUEUED, f"row {row} has a promise and does not wait"
+        assert ranges_of(ledger.nodes_promised_to(row)) == one.ranges, f"row {row} is promised other nodes"
+        assert one.expected_us <= one.latest_us
+        for index in ledger.promised_in[row]:
+            kind, residents = int(ledger.kind[index]), ledger.residents[index]
+            assert ledger.up[index], f"row {row} is promised nodes that take no jobs"
+            late = any(
+                state.jobs[EXPECTED, other] > state.jobs[START, other] + state.jobs[LIMIT, other] for other in residents
+            )
+            if late or one.latest_us <= now_us:
+                continue
+            taken = [ledger.takes[other][kind] for other in residents if state.jobs[EXPECTED, other] > one.latest_us]
+            for other in ledger.promised[index]:
+                begin_us = state.promises[other].latest_us
+                if begin_us <= one.latest_us < begin_us + planned(int(state.jobs[LIMIT, other])):
+                    taken.append(state.promises[other].ask.takes[kind])
+            room = ledger.capacity[kind] - np.sum(taken, axis=0)
+            assert (room >= 0).all(), f"row {row} would not find its promised nodes at {one.latest_us}: {room}"
 
 
 def check_shared(state: State) -> None:
@@ -73,4 +102,4 @@ def check_shared(state: State) -> None:
             assert placement.nodes % placement.scale == 0, (
                 f"row {row}: {placement.nodes} nodes at scale {placement.scale}"
             )
-    assert set(ledger.takes) == running, "somebody books nodes without running"
+    assert set(ledger.takes) == running, "a job books nodes without running"

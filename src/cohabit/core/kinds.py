@@ -6,6 +6,8 @@ use several kinds; it takes the least capable first, so that large-memory nodes 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,27 +18,29 @@ from cohabit.model.job import Job
 class Kinds:
     """The kinds of a cluster and which job may use which."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, announced: tuple[Window, ...] = ()) -> None:
+        """`announced`: windows that became known later than the cluster's own."""
         self.of_node = np.zeros(cluster.nodes, np.int32)
         self.server_of = np.zeros(cluster.nodes, np.int32)  # nodes with the same number are L3 domains of one server
-        self.windows: tuple[Window, ...] = cluster.windows
+        self.windows: tuple[Window, ...] = cluster.windows + announced
         self.groups: list[NodeGroup] = []
         self.windows_of: list[tuple[Window, ...]] = []
-        self.partitioned = bool(cluster.partitions)
         self._any_open = any(not group.partitions for group in cluster.groups)
         known: dict[tuple[int, tuple[Window, ...]], int] = {}
         first = servers = 0
+        edges = {edge for window in self.windows for edge in (window.first, window.first + window.count)}
         for number, group in enumerate(cluster.groups):
-            self.server_of[first : first + group.count] = servers + np.arange(group.count) // group.domains
+            end = first + group.count
+            self.server_of[first:end] = servers + np.arange(group.count) // group.domains
             servers += group.count // group.domains
-            for node in range(first, first + group.count) if cluster.windows else (first,):
-                closed = tuple(w for w in cluster.windows if w.first <= node < w.first + w.count)
+            for begin, until in pairwise(sorted({first, end, *(edge for edge in edges if first < edge < end)})):
+                closed = tuple(w for w in self.windows if w.first <= begin < w.first + w.count)
                 kind = known.setdefault((number, closed), len(known))
                 if kind == len(self.groups):
                     self.groups.append(group)
                     self.windows_of.append(closed)
-                self.of_node[node : node + 1 if cluster.windows else first + group.count] = kind
-            first += group.count
+                self.of_node[begin:until] = kind
+            first = end
         self.count = len(self.groups)
         self.size = np.bincount(self.of_node, minlength=self.count).astype(np.int64)
         self.preference = sorted(

@@ -1,14 +1,34 @@
-"""Take a job off its nodes: it has run there, or only kept them while it waited for its mates."""
+"""Take jobs off their nodes: a run has ended, kept nodes are given back, or a node was lost.
+
+It decides only which jobs lost nodes.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from cohabit.core.columns import ENDS, LIMIT, START
+from cohabit.core.columns import (
+    ATTEMPT,
+    ENDS,
+    HEAD,
+    HOLDING,
+    LIMIT,
+    RELEASED,
+    RUNNING,
+    START,
+    STARTING,
+    STATE,
+)
 from cohabit.core.kernels import ladder
 from cohabit.core.kernels.bundles import EASY
 from cohabit.core.kernels.moves import finish
-from cohabit.core.state import State
+from cohabit.core.state import DOWN, UP, State
+from cohabit.model.command import CancelJob
+
+if TYPE_CHECKING:
+    from cohabit.core.apply import Applier
 
 
 def leave_nodes(state: State, now_us: int, row: int) -> None:
@@ -36,3 +56,39 @@ def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
     for first, count in ranges:
         for node in (first + int(index) for index in np.flatnonzero(state.node_state[first : first + count])):
             state.set_idle(node, False)
+
+
+def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
+    """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten."""
+    state = applier.state
+    if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
+        return False
+    if state.ledger is not None:
+        on_it = list(state.ledger.rows_on(node))
+    else:
+        on_it = [row for row in state.rows.values() if _has_node(state, row, node)]
+    state.node_state[node] = becomes
+    state.nodes_by_kind.clear()
+    state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
+    state.void_promises()
+    if becomes != UP:
+        for row in on_it:
+            if state.jobs[STATE, row] == HOLDING:  # no job starts there any more, so the nodes must not be promised
+                applier.let_go(now_us, row, f"node {node} {'was lost' if becomes == DOWN else 'takes no new jobs'}")
+            elif becomes == DOWN:
+                job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
+                applier.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
+                applier.finished(now_us, job.job_id, attempt, "lost")
+    if state.ledger is not None:
+        state.ledger.set_condition(node, becomes)
+    elif becomes == UP:
+        state.set_idle(node, not on_it)
+    elif state.is_idle(node):
+        state.set_idle(node, False)
+    return True
+
+
+def _has_node(state: State, row: int, node: int) -> bool:
+    if state.jobs[STATE, row] not in (STARTING, RUNNING, HOLDING):
+        return False
+    return any(first <= node < first + count for first, count in state.ranges_of(row))

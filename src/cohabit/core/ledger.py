@@ -1,9 +1,10 @@
 """The ledger of shared nodes: what is booked on each, kept in classes of nodes that no decision can tell apart.
 
-Nodes of one kind, in one condition, with the same residents form a class; a job on 4,096 otherwise idle nodes is one
-class. A search looks at classes, never at nodes, so its cost follows the number of different situations on the machine
-and not its size. Bookings are whole numbers per node in any number of dimensions (cores, ways, MB/s, ...); the
-placement policy defines what a dimension means. Nothing here knows profiles or scores beyond a weighted sum.
+Nodes of one kind, in one condition, with the same residents, on which the same promises count (core/promises.py), form
+a class; a job on 4,096 otherwise idle nodes is one class. A search looks at classes, never at nodes, so its cost
+follows the number of different situations on the machine and not its size. Bookings are whole numbers per node in any
+number of dimensions (cores, ways, MB/s, ...); the placement policy defines what a dimension means. Nothing here knows
+profiles or scores beyond a weighted sum.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from cohabit.model.plan import Ranges
 from cohabit.model.resources import Dimension
 
 Nodes = NDArray[np.int32]  # node numbers, rising
+Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]  # kind, condition, residents, promised
 Parts = tuple[tuple[int, int], ...]  # (class, how many of its nodes), the lowest-numbered ones
 Takes = tuple[tuple[int, ...], ...]  # what a job books on a node, by kind and dimension
 UP = 0
 DIGITS = 9  # decimals of an occupation: equal occupations must compare equal despite rounding
 _ARRAYS = ("free", "count", "kind", "up", "occupied", "first")
-_LISTS = ("nodes", "residents", "condition", "spare")
-_TABLES = ("by_key", "takes", "classes_of")
+_LISTS = ("nodes", "residents", "condition", "promised", "spare")
+_TABLES = ("by_key", "takes", "classes_of", "promised_in")
 
 
 class Ledger:
@@ -46,14 +48,16 @@ class Ledger:
         self.nodes: list[Nodes | None] = [None] * room
         self.residents: list[tuple[int, ...]] = [()] * room  # rows, in order of arrival
         self.condition: list[int] = [UP] * room
-        self.by_key: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        self.promised: list[tuple[int, ...]] = [()] * room  # rows of waiting jobs whose promises count on these nodes
+        self.by_key: dict[Key, int] = {}
         self.spare = list(range(room - 1, -1, -1))
         self.class_at = np.zeros(len(kinds.of_node), np.int32)  # by node
         self.takes: dict[int, Takes] = {}  # row -> what it booked
         self.classes_of: dict[int, tuple[int, ...]] = {}  # row -> classes its nodes are in
+        self.promised_in: dict[int, tuple[int, ...]] = {}  # row of a waiting job -> classes its promise counts on
         self.touched: dict[int, list[Nodes]] = {}  # class -> nodes that came into it since the last query
         for kind in range(len(kinds.groups)):
-            self._put(kind, UP, (), np.flatnonzero(kinds.of_node == kind).astype(np.int32))
+            self._put((kind, UP, (), ()), np.flatnonzero(kinds.of_node == kind).astype(np.int32))
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -69,8 +73,26 @@ class Ledger:
 
     def nodes_of(self, row: int) -> Nodes:
         """The nodes of a running job."""
-        parts = [self.nodes_in_class(index) for index in self.classes_of.get(row, ())]
+        return self._nodes_in(self.classes_of.get(row, ()))
+
+    def nodes_promised_to(self, row: int) -> Nodes:
+        """The nodes that a waiting job's promise counts on."""
+        return self._nodes_in(self.promised_in.get(row, ()))
+
+    def _nodes_in(self, classes: Sequence[int]) -> Nodes:
+        parts = [self.nodes_in_class(index) for index in classes]
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, np.int32)
+
+    def wanted(self, takes: Takes) -> NDArray[np.int64]:
+        """Return what such a job takes on a node of every class, by dimension; -1 where it may not run."""
+        return np.array([one or (-1,) * len(self.dimensions) for one in takes], np.int64)[self.kind].T
+
+    def open_to(self, classes: NDArray[np.bool_]) -> Ledger:
+        """Return the same ledger, to be searched only, in which all other classes count as closed."""
+        view = object.__new__(Ledger)
+        view.__dict__.update(self.__dict__)
+        view.up = self.up & classes
+        return view
 
     def class_of(self, node: int) -> int:
         """The class a node is in."""
@@ -82,7 +104,7 @@ class Ledger:
 
     def suitable(self, takes: Takes) -> NDArray[np.bool_]:
         """Return which classes have room on each of their nodes; a kind with nothing in `takes` is not used."""
-        wanted = np.array([one or (-1,) * len(self.dimensions) for one in takes], np.int64)[self.kind].T
+        wanted = self.wanted(takes)
         fits: NDArray[np.bool_] = (self.free >= wanted).all(axis=0) & (wanted[0] >= 0) & self.up & (self.count > 0)
         return fits
 
@@ -154,6 +176,15 @@ class Ledger:
         """Return the nodes of these parts."""
         return np.sort(np.concatenate([self.nodes_in_class(index)[:count] for index, count in parts]))
 
+    def parts_of(self, ranges: Ranges) -> Parts | None:
+        """Return these nodes as parts; None if they are not the lowest-numbered ones of their classes."""
+        nodes = nodes_in(ranges)
+        if not len(nodes) or nodes[0] < 0 or nodes[-1] >= len(self.class_at):
+            return None
+        classes, counts = np.unique(self.class_at[nodes], return_counts=True)
+        parts = tuple(zip(classes.tolist(), counts.tolist(), strict=True))
+        return parts if np.array_equal(self.lowest(parts), nodes) else None
+
     def holds(self, parts: Parts, takes: Takes) -> bool:
         """Whether these parts can still be booked."""
         fits, classes = self.suitable(takes), {index for index, _ in parts}
@@ -167,21 +198,44 @@ class Ledger:
         """Book nodes for the job and return them."""
         self.takes[row] = takes
         self.classes_of[row] = ()
-        moved = [(index, self._cut(index, count)) for index, count in parts]
-        for index, nodes in moved:
-            self._put(int(self.kind[index]), self.condition[index], (*self.residents[index], row), nodes)
-        for index, _ in moved:
+        moved = [(self._key(index), index, self._cut(index, count)) for index, count in parts]
+        for (kind, condition, residents, promised), _, nodes in moved:
+            self._put((kind, condition, (*residents, row), promised), nodes)
+        for _, index, _ in moved:
             self._drop_if_empty(index)
-        return np.sort(np.concatenate([nodes for _, nodes in moved]))
+        self.unpromise(row)  # a promise ends with the start
+        return np.sort(np.concatenate([nodes for _, _, nodes in moved]))
 
     def release(self, row: int) -> None:
         """Remove the job's bookings."""
         for index in self.classes_of.pop(row):
-            nodes, kind, condition = self.nodes_in_class(index), int(self.kind[index]), self.condition[index]
-            others = tuple(one for one in self.residents[index] if one != row)
+            nodes, (kind, condition, residents, promised) = self.nodes_in_class(index), self._key(index)
             self._remove(index)
-            self._put(kind, condition, others, nodes)
+            self._put((kind, condition, _without(row, residents), promised), nodes)
         del self.takes[row]
+
+    def promise(self, row: int, parts: Parts) -> None:
+        """Note that a promise to a waiting job counts on these nodes; nothing is booked."""
+        self.promised_in[row] = ()
+        for index, count in parts:
+            kind, condition, residents, promised = self._key(index)
+            self._relabel(index, count, (kind, condition, residents, tuple(sorted((*promised, row)))))
+
+    def unpromise(self, row: int) -> None:
+        """Note that a job has no promise any more."""
+        for index in self.promised_in.pop(row, ()):
+            kind, condition, residents, promised = self._key(index)
+            self._relabel(index, int(self.count[index]), (kind, condition, residents, _without(row, promised)))
+
+    def _relabel(self, index: int, count: int, key: Key) -> None:
+        """Move nodes to another class with the same residents: they are not touched by that."""
+        came = self.touched.get(index, ())
+        nodes = self._cut(index, count)
+        self._drop_if_empty(index)
+        target = self._put(key, nodes, came=False)
+        for one in came:
+            if len(moved := one[np.isin(one, nodes, assume_unique=True)]):
+                self.touched.setdefault(target, []).append(moved)
 
     def move(self, row: int, node: int) -> bool:
         """Move a job that has one node to another; return False and change nothing if that is not possible."""
@@ -190,14 +244,14 @@ class Ledger:
             return False
         self.release(row)
         self.takes[row], self.classes_of[row] = takes, ()
-        kind, condition, residents = self._take_out(node)
-        self._put(kind, condition, (*residents, row), np.array([node], np.int32))
+        kind, condition, residents, promised = self._take_out(node)
+        self._put((kind, condition, (*residents, row), promised), np.array([node], np.int32))
         return True
 
     def set_condition(self, node: int, condition: int) -> None:
         """Set the condition of a node: it came up, is drained or is lost."""
-        kind, _, residents = self._take_out(node)
-        self._put(kind, condition, residents, np.array([node], np.int32))
+        kind, _, residents, promised = self._take_out(node)
+        self._put((kind, condition, residents, promised), np.array([node], np.int32))
 
     def draft(self) -> Ledger:
         """Return a copy to plan on; node lists are never changed in place, so they are shared."""
@@ -228,10 +282,13 @@ class Ledger:
 
     # ---- classes ----------------------------------------------------------------------------------------------------
 
-    def _take_out(self, node: int) -> tuple[int, int, tuple[int, ...]]:
-        """Take a node out of its class; return its kind, condition and residents."""
+    def _key(self, index: int) -> Key:
+        return int(self.kind[index]), self.condition[index], self.residents[index], self.promised[index]
+
+    def _take_out(self, node: int) -> Key:
+        """Take a node out of its class; return the key of the class."""
         index = self.class_of(node)
-        found = int(self.kind[index]), self.condition[index], self.residents[index]
+        found = self._key(index)
         nodes = self.nodes_in_class(index)
         if len(nodes) == 1:
             self._remove(index)
@@ -240,13 +297,12 @@ class Ledger:
             self.count[index], self.first[index] = len(rest), rest[0]
         return found
 
-    def _put(self, kind: int, condition: int, residents: tuple[int, ...], nodes: Nodes) -> None:
-        """Add nodes to the class they now belong to."""
-        key = (kind, condition, residents)
+    def _put(self, key: Key, nodes: Nodes, came: bool = True) -> int:
+        """Add nodes to the class they now belong to, and return it; `came`: their residents have changed."""
         index = self.by_key.get(key)
         nodes.flags.writeable = False
         if index is None:
-            index = self._new(kind, condition, residents)
+            index = self._new(key)
             self.by_key[key] = index
             self.nodes[index] = nodes
         else:
@@ -254,9 +310,12 @@ class Ledger:
         self.class_at[nodes] = index
         self.count[index] = len(self.nodes_in_class(index))
         self.first[index] = self.nodes_in_class(index)[0]
-        self.touched.setdefault(index, []).append(nodes)
+        if came:
+            self.touched.setdefault(index, []).append(nodes)
+        return index
 
-    def _new(self, kind: int, condition: int, residents: tuple[int, ...]) -> int:
+    def _new(self, key: Key) -> int:
+        kind, condition, residents, promised = key
         if not self.spare:
             self._grow()
         index = self.spare.pop()
@@ -270,9 +329,11 @@ class Ledger:
         )
         self.occupied[index] = round(sum(fractions), DIGITS)
         self.kind[index], self.up[index] = kind, condition == UP
-        self.residents[index], self.condition[index] = residents, condition
+        self.residents[index], self.condition[index], self.promised[index] = residents, condition, promised
         for row in residents:
             self.classes_of[row] += (index,)
+        for row in promised:
+            self.promised_in[row] += (index,)
         return index
 
     def _cut(self, index: int, count: int) -> Nodes:
@@ -289,11 +350,12 @@ class Ledger:
             self._remove(index)
 
     def _remove(self, index: int) -> None:
-        del self.by_key[int(self.kind[index]), self.condition[index], self.residents[index]]
-        for row in self.residents[index]:
-            if row in self.classes_of:
-                self.classes_of[row] = tuple(one for one in self.classes_of[row] if one != index)
-        self.nodes[index], self.residents[index], self.count[index] = None, (), 0
+        del self.by_key[self._key(index)]
+        for rows, table in ((self.residents[index], self.classes_of), (self.promised[index], self.promised_in)):
+            for row in rows:
+                if row in table:
+                    table[row] = _without(index, table[row])
+        self.nodes[index], self.residents[index], self.promised[index], self.count[index] = None, (), (), 0
         self.touched.pop(index, None)
         self.spare.append(index)
 
@@ -305,6 +367,7 @@ class Ledger:
         self.nodes += [None] * old
         self.residents += [()] * old
         self.condition += [UP] * old
+        self.promised += [()] * old
         self.spare = list(range(2 * old - 1, old - 1, -1))
 
     # ---- checkpoints ------------------------------------------------------------------------------------------------
@@ -318,6 +381,7 @@ class Ledger:
                 self.condition[i],
                 list(self.residents[i]),
                 self.nodes_in_class(i).astype("<i4").tobytes(),
+                *([list(self.promised[i])] if self.promised[i] else []),
             ]
             for i in order
         ]
@@ -329,9 +393,15 @@ class Ledger:
             self._remove(index)
         self.takes = {row: tuple(tuple(one) for one in takes) for row, takes in data["takes"]}
         self.classes_of = dict.fromkeys(self.takes, ())
-        for kind, condition, residents, raw in data["classes"]:
-            self._put(kind, condition, tuple(residents), np.frombuffer(raw, "<i4").astype(np.int32))
+        self.promised_in = {row: () for one in data["classes"] for row in (one[4] if len(one) > 4 else ())}
+        for kind, condition, residents, raw, *promised in data["classes"]:
+            key = (kind, condition, tuple(residents), tuple(promised[0]) if promised else ())
+            self._put(key, np.frombuffer(raw, "<i4").astype(np.int32))
         self.touched = {}
+
+
+def _without(one: int, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(number for number in numbers if number != one)
 
 
 def ranges_of(nodes: Nodes) -> Ranges:

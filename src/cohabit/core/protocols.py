@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cohabit.model.resources import Dimension
 
 
+ANYBODY, SAME_USER = SHARE_WITH = ("anybody", "user")
+
+
 class ScoreFunction(Protocol):
     """One score per row, in one vectorised step; the smallest goes first, ties go to the earlier submission."""
 
@@ -44,7 +47,7 @@ class Order:
 
     @property
     def alone(self) -> bool:
-        """Whether the order can score some rows without the others."""
+        """Return whether the order can score some rows without the others."""
         return self.falling or self.entry is not None
 
     def scores(self, jobs: Columns, rows: NDArray[np.int64], now_us: int) -> NDArray[Any]:
@@ -72,7 +75,7 @@ class Placer(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """Whether every job has its nodes to itself."""
+        """Return whether every job has its nodes to itself."""
         ...
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
@@ -100,6 +103,21 @@ class SharedPlacer(Protocol):
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
         """Find nodes for a job that runs like this and takes this much; None if not enough are suitable."""
+        ...
+
+
+@runtime_checkable
+class Choosing(SharedPlacer, Protocol):
+    """A placement that weighs jobs and ways to run them against each other (core/sharing.py)."""
+
+    @property
+    def window(self) -> int:
+        """The number of jobs at the front of the queue among which the one to start next is chosen."""
+        ...
+
+    def costs(self, row: int, asks: Sequence[Ask], view: View, begun: int) -> list[tuple[float, Ask]]:
+        """Return the asks worth a start with what they cost more than the cheapest, relative to it, the cheapest first;
+        `begun` jobs of the queue start already."""
         ...
 
 
@@ -257,7 +275,16 @@ class PolicySet:
     gates: tuple[Gate, ...] = ()  # asked in turn before every start; a single wait keeps the job back
     age_limit_us: int = 0  # a job that has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
+    share_with: str = ANYBODY  # whose jobs may run on one node at once: those of anybody, or of one user
     names: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def lowest_nodes(self) -> bool:
+        """Return whether jobs get whole nodes, the lowest-numbered idle ones (the placer says `lowest = True`).
+
+        The compiled pass does that by itself, without asking the placer.
+        """
+        return self.placer.exclusive and bool(getattr(self.placer, "lowest", False))
 
     @property
     def age_limit_thousandths(self) -> int:
@@ -266,18 +293,18 @@ class PolicySet:
 
     @property
     def changing(self) -> bool:
-        """Whether any order must be computed anew in every pass."""
+        """Return whether any order must be computed anew in every pass."""
         return self.order.changing or (self.backfill_order is not None and self.backfill_order.changing)
 
     @property
     def alone(self) -> bool:
-        """Whether some rows can be scored without the others."""
+        """Return whether some rows can be scored without the others."""
         second = self.backfill_order
         return self.order.alone and (second is None or not second.changing or second.alone)
 
     @property
     def falling(self) -> bool:
-        """Whether the queue can be kept in order of bounds, and some rows can be scored without the others."""
+        """Return whether the queue can be kept in order of bounds, and some rows can be scored without the others."""
         return self.order.changing and self.order.falling and self.alone
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.compiled import ScoreEntry, no_scores, python_entry
+from cohabit.compiled import ScoreEntry
 from cohabit.core.columns import Columns
 from cohabit.core.kernels.bundles import Scorer, Shortlist
 from cohabit.core.protocols import Order, PolicySet
@@ -43,7 +43,7 @@ def _entry_of(
     failures: list[Exception],
 ) -> tuple[ScoreEntry, NDArray[np.float64]]:
     if order is None:
-        return no_scores(), np.zeros(1)
+        return ScoreEntry(lambda _count, _now: None), np.zeros(1)
     if order.entry is not None:
         return order.entry, np.array([*order.parameters, 0.0])
 
@@ -54,4 +54,4 @@ def _entry_of(
             failures.append(error)
             fresh[:count] = 0.0
 
-    return python_entry(score_in_python), np.zeros(1)
+    return ScoreEntry(score_in_python), np.zeros(1)

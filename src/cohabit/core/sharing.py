@@ -1,56 +1,241 @@
 """Decide on shared nodes: which jobs start at which scale, on which nodes, and how the cache is divided afterwards.
 
-The queue is walked in order; a job that fits at none of its scales waits and the next one is tried, until one that has
-waited past the age limit does not fit (S32, S33). There are no reservations: a promise about ways and bandwidth
-would have to guess scales far ahead. Jobs of one description are tried once per pass, because a pass only takes room.
+The queue is scanned in order. A job that fits in none of its ways waits; the first *depth* such jobs are promised a
+start (core/promises.py), and later jobs may pass if they break no promise. Without promises a job that has waited
+past the age limit may not be overtaken (S32, S33). Jobs of one description are tried once per pass, because a pass only
+takes room. A placement that weighs jobs against each other first chooses among the jobs at the front.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.guaranteeing import recalled
 from cohabit.core.kernels.bundles import STRICT
-from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, nodes_in, ranges_of
-from cohabit.core.protocols import Guarantor, Mover, PolicySet, SharedPlacer
+from cohabit.core.ledger import Ledger, Parts, Takes, nodes_in, ranges_of
+from cohabit.core.promises import Draft, Promises
+from cohabit.core.protocols import Choosing, Guarantor, Mover, PolicySet, SharedPlacer
+from cohabit.core.scan import QueueScan
 from cohabit.core.state import State
 from cohabit.core.view import View
-from cohabit.core.walk import Walk
 from cohabit.model.command import Command, SetShares
-from cohabit.model.plan import Ask, Placement, Plan, Start
+from cohabit.model.plan import Ask, Move, Placement, Plan, Start
 from cohabit.model.units import FOREVER
 
 IN_VAIN = 64  # after this many different jobs found no nodes, all the others are compared with the nodes at once
 
 
 def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer) -> Plan:
-    """Start the jobs that fit, in order; no job overtakes one that has waited past the age limit."""
-    plan, draft, walk = Plan(), Draft(view.ledger), Walk(view, view.queue(policies.order))
-    strict = policies.backfill.depth == STRICT
-    room: dict[Takes, int] = {}  # the most nodes that have room: an upper bound for the rest of the pass
-    trials: set[tuple[str, str, int, str]] = set()  # measuring runs of this pass: one of each is enough
-    keeper, in_vain, took_room = Gatekeeper(view, policies.gates), 0, True
-    for row, hopeless, aged in walk:
-        if not hopeless:
-            start = _place(row, view, placer, keeper, draft, room, trials)
-            if start is not None:
-                plan.actions.append(start)
+    """Start the jobs that fit, in order, as far as they break no promise and overtake no job past the age limit."""
+    one = SharedPass(view, policies, placer)
+    one.keep_promises()
+    begun = -1
+    while len(one.draft.begun) > begun:  # every start makes waiting cheaper for the others, where that is weighed
+        begun = len(one.draft.begun) if one.choosing is not None else FOREVER
+        one.scan(one.choose(one.unpromised(view.queue(policies.order))))
+    plan = one.plan
+    if isinstance(placer, Mover) and placer.most_moves:
+        ledger = one.draft.ledger()
+        moves = placer.moves(ledger, _touched(view, plan), view)
+        plan.actions += [move for move in moves if may_move(move, ledger, view)]
+    plan.wake_us = min(next_chance(view), one.promises.next_us())
+    one.keeper.close(plan)
+    return plan
+
+
+class SharedPass:
+    """One pass over the queue: what is booked and promised so far, and what was found to have no room."""
+
+    def __init__(self, view: View, policies: PolicySet, placer: SharedPlacer) -> None:
+        self.view, self.policies, self.placer, self.plan = view, policies, placer, Plan()
+        self.draft, self.keeper = Draft(view.ledger), Gatekeeper(view, policies.gates)
+        self.promises = Promises(view, self.draft, self.plan)
+        self.depth = policies.backfill.depth
+        self.choosing = placer if isinstance(placer, Choosing) else None
+        self._room: dict[Takes, int] = {}  # the most nodes that have room: an upper bound for the rest of the pass
+        self._not_before: dict[int, int] = {}  # jobs kept back until a promised job is expected to start
+        self._up: NDArray[np.int64] | None = None  # nodes of each kind that take jobs
+        self._trials: set[tuple[str, str, int, str]] = set()  # measuring runs of this pass: one of each is enough
+
+    # ---- promises ---------------------------------------------------------------------------------------------------
+
+    def keep_promises(self) -> None:
+        """Start the jobs with promises that can start now; look for earlier starts for the others."""
+        self.promises.keep(self, self.depth)
+
+    def start_promised(self, row: int, own: Ask) -> bool:
+        """Start a promised job now, if it can; as it was to run, if its program's profile has changed meanwhile."""
+        return self.start(row, [*self._asks(row), own])
+
+    def not_before_us(self, row: int) -> int:
+        """Return until when a gate, or the expected start of a promised job, keeps this one back; 0: nothing does."""
+        return max(self.keeper.next_chance(row), self._not_before.get(row, 0))
+
+    def unpromised(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that have not started, and that were not looked at for their promises."""
+        known = {*self.view.promises, *self.draft.begun}
+        return rows[~np.isin(rows, list(known))] if known else rows
+
+    def _may_promise(self) -> bool:
+        return len(self.promises.kept) < self.depth
+
+    def _promise(self, row: int) -> None:
+        """Promise a start to a job that cannot start now, if it is among the first that cannot."""
+        if self._may_promise() and row not in self.promises.kept:
+            self.promises.make(row, self.promised_asks(row), self.not_before_us(row))
+
+    def _asks(self, row: int) -> list[Ask]:
+        """Return the ways to run a job that are worth it now, the preferred one first."""
+        if self.choosing is not None:
+            return [ask for _, ask in self._priced(row, self.choosing)]
+        return self.view.asks(row, self.placer)
+
+    def _priced(self, row: int, placer: Choosing) -> list[tuple[float, Ask]]:
+        """Return the ways worth it with their regret, of those that enough nodes could hold if they were empty."""
+        ledger = self.view.ledger
+        if self._up is None:
+            used = ledger.up & (ledger.count > 0)
+            self._up = np.bincount(ledger.kind[used], ledger.count[used], len(ledger.capacity)).astype(np.int64)
+        possible = []
+        for ask in self.view.asks(row, placer):
+            holds = [bool(one) and bool((ledger.capacity[kind] >= one).all()) for kind, one in enumerate(ask.takes)]
+            if self._up[holds].sum() >= ask.nodes:
+                possible.append(ask)
+        return placer.costs(row, possible, self.view, len(self.draft.begun))
+
+    def promised_asks(self, row: int) -> list[Ask]:
+        """Return the ways to run a job that depend on free nodes only, not on what else runs there."""
+        asks = self._asks(row)
+        return asks if not getattr(self.placer, "picky", False) else [ask for ask in asks if ask.exclusive]
+
+    # ---- starts -----------------------------------------------------------------------------------------------------
+
+    def scan(self, rows: NDArray[np.int64]) -> None:
+        """Start what fits, in order."""
+        scan, in_vain, took_room = QueueScan(self.view, rows, by_limit=self.depth > STRICT), 0, True
+        scan.skips_none = self._may_promise()
+        for row, hopeless, aged in scan:
+            if (scan.skips_none or not hopeless) and self.start(row, self._asks(row)):
                 took_room = True
                 continue
-            if not keeper.waits(row):  # the gate may let in another job of the same description
-                walk.give_up()
+            if scan.skips_none:
+                self._promise(row)
+                scan.skips_none = self._may_promise()
+            if not hopeless and not self.keeper.waits(row):  # the gate may let in another job of the same description
+                scan.give_up()
                 in_vain += 1
                 if in_vain >= IN_VAIN and took_room:
-                    walk.give_up_all(view.without_room(draft.ledger()))
+                    scan.give_up_all(self.view.without_room(self.draft.ledger()))
                     in_vain, took_room = 0, False
-        if strict or aged:
-            break
-    if isinstance(placer, Mover) and placer.most_moves:
-        plan.actions += placer.moves(draft.ledger(), _touched(view, plan), view)
-    plan.wake_us = next_chance(view)
-    keeper.close(plan)
-    return plan
+            if self.depth == STRICT or aged:
+                break
+
+    def choose(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Start jobs at the front in the order of least regret: how much more their best way now costs than the best
+        one would; return the rows that were not started."""
+        placer = self.choosing
+        if placer is None or self.depth == STRICT:
+            return rows
+        waiting, stuck = rows.tolist(), set[int]()
+        while True:
+            best: tuple[float, int, Ask, Takes, Parts] | None = None
+            for row in waiting[: placer.window]:
+                if row in stuck or (best is not None and best[0] <= 0.0):
+                    continue
+                found = self._least_regret(row, placer)
+                if found is not None and (best is None or found[0] < best[0]):
+                    best = (found[0], row, *found[1:])
+                elif found is None and best is None:  # else an earlier job starts first: what it leaves is promised
+                    stuck.add(row)
+                    self._promise(row)
+            if best is None:
+                return np.array(waiting, np.int64)
+            _, row, ask, takes, parts = best
+            if self._begin(row, ask, takes, parts):
+                waiting.remove(row)
+            else:  # a gate keeps it back
+                stuck.add(row)
+                self._promise(row)
+
+    def _least_regret(self, row: int, placer: Choosing) -> tuple[float, Ask, Takes, Parts] | None:
+        for cost, ask in self._priced(row, placer):
+            takes = open_kinds(ask, row, self.view)
+            parts = self._find(row, ask, takes)
+            if parts is not None:
+                return cost, ask, takes, parts
+        return None
+
+    def start(self, row: int, asks: Sequence[Ask]) -> bool:
+        """Start a job in the first of these ways for which there are nodes, unless a gate keeps it back."""
+        windows = bool(self.view.kinds.windows)
+        for ask in asks:
+            takes = open_kinds(ask, row, self.view) if windows else ask.takes
+            parts = self._find(row, ask, takes)
+            if parts is not None:
+                return self._begin(row, ask, takes, parts)
+        return False
+
+    def _find(self, row: int, ask: Ask, takes: Takes) -> Parts | None:
+        """Find nodes that are open to the job, so that no promise is broken or, as far as known, delayed."""
+        if self._room.get(takes, ask.nodes) < ask.nodes or self._is_tried(row, ask):
+            return None
+        self._room[takes] = self.draft.ledger().room(takes)
+        if self._room[takes] < ask.nodes:
+            return None
+        ledger = self.promises.open_to(row, takes)
+        parts = self.placer.find(row, ask, takes, ledger, self.view)
+        if parts is None:
+            return None
+        for lost, spare, expected_us in self.promises.delays(row, ask, takes):
+            if sum(count for index, count in parts if lost[index]) > spare:
+                ledger = ledger.open_to(~lost)
+                parts = self.placer.find(row, ask, takes, ledger, self.view)
+                if parts is None:
+                    self._not_before[row] = max(expected_us, self._not_before.get(row, 0))
+                    return None
+        return parts
+
+    def _is_tried(self, row: int, ask: Ask) -> bool:
+        return ask.purpose != "run" and self._trial(row, ask) in self._trials
+
+    def _trial(self, row: int, ask: Ask) -> tuple[str, str, int, str]:
+        job = self.view.job(row)
+        return job.program, job.profile_owner, ask.scale, ask.purpose
+
+    def _begin(self, row: int, ask: Ask, takes: Takes, parts: Parts) -> bool:
+        if not self.keeper.lets(row, ranges_of(self.draft.ledger().lowest(parts))):
+            return False
+        if ask.purpose != "run":
+            self._trials.add(self._trial(row, ask))
+        self.plan.actions.append(Start(row, placement_of(ask, takes, self.draft.book(row, parts, takes, ask.run_us))))
+        self.promises.drop(row)
+        return True
+
+
+def may_move(move: Move, ledger: Ledger, view: View) -> bool:
+    """Whether the node of a move is promised to no job, and the moved job may run beside all jobs there."""
+    target, strangers = ledger.class_of(move.node), view.strangers(move.row)
+    beside_strangers = strangers is not None and any(strangers[other] for other in ledger.residents[target])
+    return not ledger.promised[target] and not beside_strangers
+
+
+def placement_of(ask: Ask, takes: Takes, nodes: NDArray[np.int32]) -> Placement:
+    """Return how a job runs that asks for this, on these nodes."""
+    return Placement(
+        ranges_of(nodes),
+        ask.scale,
+        ask.cores,
+        ask.ways,
+        ask.bandwidth_mbs,
+        ask.exclusive,
+        ask.purpose,
+        takes,
+        ask.run_us,
+    )
 
 
 def next_chance(view: View) -> int:
@@ -67,63 +252,6 @@ def _touched(view: View, plan: Plan) -> set[int]:
         if isinstance(action, Start):
             touched.update(nodes_in(action.placement.ranges).tolist())
     return touched
-
-
-class Draft:
-    """The ledger with the starts of this pass; it is copied when it is first read after a start."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._copied = ledger, False
-        self._last: tuple[int, Parts, Takes] | None = None
-
-    def ledger(self) -> Ledger:
-        """Return the ledger with everything booked so far; it must not be changed."""
-        if self._last is not None:
-            if not self._copied:
-                self._ledger, self._copied = self._ledger.draft(), True
-            self._ledger.book(*self._last)
-            self._last = None
-        return self._ledger
-
-    def book(self, row: int, parts: Parts, takes: Takes) -> Nodes:
-        """Book these nodes for the job."""
-        nodes = self.ledger().lowest(parts)
-        self._last = (row, parts, takes)
-        return nodes
-
-
-def _place(
-    row: int,
-    view: View,
-    placer: SharedPlacer,
-    keeper: Gatekeeper,
-    draft: Draft,
-    room: dict[Takes, int],
-    trials: set[tuple[str, str, int, str]],
-) -> Start | None:
-    """Return a start for the first way to run the job for which there are nodes, unless a gate keeps it back."""
-    windows = bool(view.kinds.windows)
-    for ask in view.asks(row, placer):
-        takes = open_kinds(ask, row, view) if windows else ask.takes
-        if room.get(takes, ask.nodes) < ask.nodes:
-            continue
-        job = view.job(row)
-        if ask.purpose != "run" and (job.program, job.profile_owner, ask.scale, ask.purpose) in trials:
-            continue
-        room[takes] = draft.ledger().room(takes)
-        parts = placer.find(row, ask, takes, draft.ledger(), view) if room[takes] >= ask.nodes else None
-        if parts is None:
-            continue
-        if not keeper.lets(row, ranges_of(draft.ledger().lowest(parts))):
-            return None
-        if ask.purpose != "run":
-            trials.add((job.program, job.profile_owner, ask.scale, ask.purpose))
-        placement = Placement(
-            ranges_of(draft.book(row, parts, takes)), ask.scale, ask.cores, ask.ways, ask.bandwidth_mbs, ask.exclusive,
-            ask.purpose, parts, takes,
-        )  # fmt: skip
-        return Start(row, placement)
-    return None
 
 
 def open_kinds(ask: Ask, row: int, view: View) -> Takes:

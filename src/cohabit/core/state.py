@@ -27,6 +27,7 @@ from cohabit.core.columns import (
     RANGE_NEXT,
     RANGES,
     START,
+    USER,
     VOID,
 )
 from cohabit.core.descriptions import Descriptions
@@ -36,10 +37,11 @@ from cohabit.core.kernels.bundles import Machine, Queue, Rule
 from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, ranges_of
 from cohabit.core.mates.local import CoupledState
-from cohabit.core.protocols import PolicySet, shared_dimensions
+from cohabit.core.protocols import ANYBODY, PolicySet, shared_dimensions
 from cohabit.model.cluster import Cluster
+from cohabit.model.cluster import Window as ClosedNodes
 from cohabit.model.job import Job
-from cohabit.model.plan import Placement
+from cohabit.model.plan import Placement, Promise
 from cohabit.model.profile import Profile
 from cohabit.model.telemetry import Window
 from cohabit.model.units import FOREVER
@@ -61,6 +63,7 @@ class State:
             two_orders=self.two_orders,
             by_score=not self.changing,
         )
+        self.windows: dict[str, tuple[ClosedNodes, ...]] = {}  # announced later than the cluster's own, by name
         self.kinds = Kinds(cluster)
         nodes = cluster.nodes
         self.jobs = np.zeros((JOB_COLUMNS, capacity), np.int64)
@@ -90,6 +93,8 @@ class State:
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
+        self.promises: dict[int, Promise] = {}  # row -> the start promised on shared nodes, in the order of making
+        self.share_with = policies.share_with
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured; the shared ones
         self.own_profiles: dict[tuple[str, str], dict[int, Profile]] = {}  # (owner, program) -> the same of a user
         self.kept: dict[str, Any] = {}  # cached answers of policies, by policy name; never in a checkpoint
@@ -147,6 +152,20 @@ class State:
         self.jobs[:, row] = 0
         self.spare_rows.append(row)
 
+    def forget_ends(self) -> None:
+        """Forget how jobs ended, and the answers cached by description, so that a core can run for ever.
+
+        A simulation never forgets. The live controller keeps ends in its store and recalls those a new submission
+        depends on before it submits it; both are events in its journal, so a replay decides the same.
+        """
+        self.finished.clear()
+        self.described.forget_asks()
+
+    def recall_end(self, job_id: str, status: str) -> None:
+        """Recall the end of a job that is not here; for other jobs the core has newer information."""
+        if job_id not in self.rows and job_id not in self.open_arrays:
+            self.finished.setdefault(job_id, status)
+
     def user_number(self, user: int) -> int:
         """The internal number of a user, independent of the external one; -1 if the user is unknown."""
         return -1 if user < 0 else self.users.setdefault(user, len(self.users))
@@ -169,6 +188,19 @@ class State:
         )
         self.slots = np.concatenate([self.slots, np.zeros_like(self.slots)], axis=1)
 
+    # ---- shared nodes -------------------------------------------------------------------------------------------
+
+    def withdraw_promise(self, row: int) -> None:
+        """Forget the start promised to a job."""
+        if self.ledger is not None and self.promises.pop(row, None) is not None:
+            self.ledger.unpromise(row)
+
+    def strangers(self, row: int) -> NDArray[np.bool_] | None:
+        """Return the rows beside which the job may not run; None: it may run beside any job."""
+        if self.ledger is None or self.share_with == ANYBODY:
+            return None
+        return np.asarray((self.jobs[USER] != self.jobs[USER, row]) | (self.jobs[USER, row] < 0))
+
     # ---- nodes --------------------------------------------------------------------------------------------------
 
     def ranges_of(self, row: int) -> tuple[tuple[int, int], ...]:
@@ -182,7 +214,7 @@ class State:
         return tuple(found)
 
     def is_idle(self, node: int) -> bool:
-        """Whether the node is up and no job has it."""
+        """Return whether the node is up and no job has it."""
         return bool((int(self.idle[node >> 6]) >> (node & 63)) & 1)
 
     def set_idle(self, node: int, idle: bool) -> None:
@@ -200,6 +232,13 @@ class State:
         bits = np.unpackbits(self.idle.view(np.uint8), bitorder="little")
         return bits[: len(self.node_state)].astype(bool)
 
+    def take(self, first: int, count: int) -> None:
+        """Take a range of nodes out of the idle set."""
+        low, end = first >> 6, -(-(first + count) // 64)
+        bits = np.unpackbits(self.idle[low:end].view(np.uint8), bitorder="little")
+        bits[first - 64 * low : first + count - 64 * low] = 0
+        self.idle[low:end] = np.packbits(bits, bitorder="little").view(np.uint64)
+
     @property
     def idle_count(self) -> int:
         """The number of idle nodes."""
@@ -207,7 +246,7 @@ class State:
 
     @property
     def raises(self) -> bool:
-        """Whether a job moves up in the order with every yield."""
+        """Return whether a job moves up in the order with every yield."""
         return self.coupled is not None and self.coupled.scheme.raise_per_yield > 0
 
     def raised(self, rows: NDArray[np.int64], scores: NDArray[Any]) -> NDArray[Any]:
@@ -229,7 +268,7 @@ class State:
 
     @property
     def interchangeable(self) -> bool:
-        """Whether all nodes are alike now, so that counting them is enough."""
+        """Return whether all nodes are alike now, so that counting them is enough."""
         return self.kinds.count == 1 and not self.kinds.windows and not bool((self.node_state == DRAINED).any())
 
     def touch(self) -> None:

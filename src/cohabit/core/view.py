@@ -33,17 +33,18 @@ from cohabit.core.state import State
 from cohabit.core.timeline import Timeline, planned
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.job import Job
-from cohabit.model.plan import Ask
+from cohabit.model.plan import Ask, Placement, Promise
 from cohabit.model.profile import Profile, Tenant, load_factor
 from cohabit.model.telemetry import Window
 
 
 class View:
-    """A read-only view; `generation` identifies the state."""
+    """A read-only view; `generation` identifies the state. `names_all`: jobs of other users may be named."""
 
-    def __init__(self, state: State, now_us: int) -> None:
+    def __init__(self, state: State, now_us: int, names_all: bool = False) -> None:
         self._state = state
         self.now_us = now_us
+        self.names_all = names_all
         self.generation = state.generation
         self.jobs = _locked(state.jobs)
         self.gauges = _locked(state.gauges)
@@ -57,7 +58,7 @@ class View:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What policies remember."""
+        """The memory of policies."""
         return self._state.memory
 
     @property
@@ -103,7 +104,7 @@ class View:
         return rows[~np.isin(rows, refused)] if refused else rows
 
     def usable(self, row: int) -> NDArray[np.bool_]:
-        """Which kinds the job may run on."""
+        """The kinds of nodes that the job may run on."""
         cache = self._state.usable_kinds
         if row not in cache:
             cache[row] = self.kinds.eligible(self._state.spec(row))[0]
@@ -142,17 +143,21 @@ class View:
         return found
 
     def is_queued(self, row: int) -> bool:
-        """Whether the job waits and may be started."""
+        """Return whether the job waits and may be started."""
         return bool(self.jobs[STATE, row] == QUEUED)
 
     def waits(self, job_id: str) -> bool:
-        """Whether a job of this name is here and has not started."""
+        """Return whether a job of this name is here and has not started."""
         row = self._state.rows.get(job_id)
         return row is not None and self.jobs[STATE, row] in (BLOCKED, QUEUED, HOLDING)
 
     def is_running(self, row: int) -> bool:
-        """Whether the job has been started."""
+        """Return whether the job has been started."""
         return bool(self.jobs[STATE, row] in (STARTING, RUNNING))
+
+    def is_holding(self, row: int) -> bool:
+        """Return whether the job has nodes and waits for its mates in other domains."""
+        return bool(self.jobs[STATE, row] == HOLDING)
 
     def need(self, row: int) -> int:
         """The number of nodes the job requests."""
@@ -228,13 +233,28 @@ class View:
             return Tenant(job.program, cores, 1, 0, job.alpha, load, profile)
         return Tenant(job.program, how.cores, how.scale, how.ways, job.alpha, load, profile)
 
+    @property
+    def placed(self) -> Mapping[int, Placement]:
+        """How each running job runs, by row."""
+        return self._state.placed
+
+    @property
+    def promises(self) -> Mapping[int, Promise]:
+        """The starts promised to waiting jobs, by row, in the order in which they were made."""
+        return self._state.promises
+
+    def strangers(self, row: int) -> NDArray[np.bool_] | None:
+        """Return the rows beside which the job may not run, because the site shares nodes within a user only;
+        None: it may run beside any job."""
+        return self._state.strangers(row)
+
     def booked_mbs(self, row: int) -> int:
         """Memory bandwidth a running job has booked on each of its nodes; 0: none."""
         how = self._state.placed.get(row)
         return 0 if how is None else how.bandwidth_mbs
 
     def may_move(self, row: int) -> bool:
-        """Whether the job runs, on one node, and its owner lets it be moved within its server."""
+        """Return whether the job runs, on one node, and its owner lets it be moved within its server."""
         how = self._state.placed.get(row)
         movable = how is not None and how.nodes == 1 and not how.exclusive and self._state.spec(row).movable
         return bool(movable and self.jobs[STATE, row] == RUNNING)

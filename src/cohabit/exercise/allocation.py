@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import mmap
 
+from cohabit.exercise.catalogue import Exercise
+
 PAGE = mmap.PAGESIZE
 SMALL_OBJECTS = 5000
 
 
-class Allocation:
+class Allocation(Exercise):
     """Every round starts from nothing, so the kernel clears every page anew."""
 
     def __init__(self, size_bytes: int) -> None:
         self.length = max(PAGE, size_bytes // PAGE * PAGE)
-        self.sum = 0
 
     def work(self) -> int:
         """Map the memory, write to every page, make small objects of many sizes, drop it all."""
@@ -23,10 +24,3 @@ class Allocation:
             small = [bytes(32 + (number * 37) % 2000) for number in range(SMALL_OBJECTS)]
             self.sum += memory[self.length - PAGE] + sum(map(len, small))
         return self.length
-
-    def checksum(self) -> int:
-        """Bytes seen."""
-        return self.sum
-
-    def close(self) -> None:
-        """Nothing to give back."""

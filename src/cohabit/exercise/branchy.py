@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled
+from cohabit.exercise.catalogue import Exercise
 
 DECISIONS = 1 << 20
 
 
 @compiled
 def decide(bits: NDArray[np.uint8], start: int, decisions: int, total: int) -> int:
-    """Walk over the bytes; every one sends the sum down one of several ways that call for different work."""
+    """Go through the bytes; every one sends the sum down one of several branches with different work."""
     at = start % len(bits)
     for _ in range(decisions):
         byte = bits[at]
@@ -34,22 +35,15 @@ def decide(bits: NDArray[np.uint8], start: int, decisions: int, total: int) -> i
     return total
 
 
-class Branchy:
+class Branchy(Exercise):
     """Random bytes, gone through again and again from shifting places."""
 
     def __init__(self, size_bytes: int) -> None:
         self.bits = np.random.default_rng(20194).integers(0, 256, size_bytes, dtype=np.uint8)
-        self.rounds, self.total = 0, decide(self.bits, 0, 1, 1)
+        self.rounds, self.sum = 0, int(decide(self.bits, 0, 1, 1))
 
     def work(self) -> int:
-        """A million decisions."""
+        """Take a million decisions."""
         self.rounds += 1
-        self.total = decide(self.bits, self.rounds * 7919, DECISIONS, self.total)
+        self.sum = int(decide(self.bits, self.rounds * 7919, DECISIONS, self.sum))
         return DECISIONS
-
-    def checksum(self) -> int:
-        """Where the decisions led."""
-        return int(self.total)
-
-    def close(self) -> None:
-        """Nothing to give back."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from cohabit.exercise.catalogue import Exercise
 
-class Dense:
+
+class Dense(Exercise):
     """Three matrices; the product is scaled so that numbers neither grow nor vanish."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -17,14 +19,11 @@ class Dense:
         self.product = np.empty_like(self.left)
 
     def work(self) -> int:
-        """One product."""
+        """Compute one product."""
         np.matmul(self.left, self.right, out=self.product)
         self.right, self.product = self.product, self.right
         return 2 * self.side**3
 
     def checksum(self) -> int:
-        """The sum to six digits: libraries add in different orders."""
+        """Return the sum to six digits: libraries add in different orders."""
         return round(float(self.right.sum()) * 1e6)
-
-    def close(self) -> None:
-        """Nothing to give back."""

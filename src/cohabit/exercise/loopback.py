@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 
+from cohabit.exercise.catalogue import Exercise
+
 PIECE = 1 << 16
 
 
-class Loopback:
+class Loopback(Exercise):
     """One end sends, the other counts and answers with one byte per round."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -17,7 +19,6 @@ class Loopback:
         with socket.create_server(("127.0.0.1", 0)) as door:
             self.sender = socket.create_connection(door.getsockname())
             self.receiver, _ = door.accept()
-        self.received = 0
         self.other_end = threading.Thread(target=self._receive, daemon=True)
         self.other_end.start()
 
@@ -28,10 +29,6 @@ class Loopback:
         assert self.sender.recv(1) == b"."
         return self.pieces * PIECE
 
-    def checksum(self) -> int:
-        """Bytes that arrived."""
-        return self.received
-
     def close(self) -> None:
         """Close both ends; the other end's thread ends with its connection."""
         self.sender.close()
@@ -41,7 +38,7 @@ class Loopback:
     def _receive(self) -> None:
         room, due = bytearray(PIECE), self.pieces * PIECE
         while count := self.receiver.recv_into(room):
-            self.received += count
+            self.sum += count
             due -= count
             if due == 0:
                 due = self.pieces * PIECE

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.compiled import compiled
+from cohabit.exercise.catalogue import Exercise
 
 UPDATES = 1 << 20
 
 
 @compiled
 def update(table: NDArray[np.uint64], state: np.uint64, updates: int) -> np.uint64:
-    """Change `updates` entries, chosen by a xorshift sequence; the sequence's new state."""
+    """Change `updates` entries, chosen by a xorshift sequence; return its new state."""
     mask = np.uint64(len(table) - 1)
     for _ in range(updates):
         state ^= state << np.uint64(13)
@@ -22,7 +23,7 @@ def update(table: NDArray[np.uint64], state: np.uint64, updates: int) -> np.uint
     return state
 
 
-class RandomAccess:
+class RandomAccess(Exercise):
     """A table of a power of two of entries, not more than the size."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -30,13 +31,10 @@ class RandomAccess:
         self.state = update(self.table, np.uint64(88172645463325252), 1)
 
     def work(self) -> int:
-        """A million updates."""
+        """Make a million updates."""
         self.state = update(self.table, np.uint64(self.state), UPDATES)
         return UPDATES
 
     def checksum(self) -> int:
-        """Of the whole table."""
+        """Return the checksum of the whole table."""
         return int(np.bitwise_xor.reduce(self.table))
-
-    def close(self) -> None:
-        """Nothing to give back."""

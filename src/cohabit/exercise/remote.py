@@ -7,18 +7,19 @@ import threading
 import time
 import zlib
 
+from cohabit.exercise.catalogue import Exercise
+
 ANSWER_S = 0.02  # as from another site, or a busy object store
 PIECES = 16  # of the size
 
 
-class Remote:
+class Remote(Exercise):
     """One end asks and works; the other plays the store in a thread."""
 
     def __init__(self, size_bytes: int) -> None:
         self.piece = (bytes(range(256)) * (size_bytes // PIECES // 256 + 1))[: max(1, size_bytes // PIECES)]
         self.asking, self.store = socket.socketpair()
         self.room = bytearray(len(self.piece))
-        self.sum = 0
         self.other_end = threading.Thread(target=self._answer, daemon=True)
         self.other_end.start()
 
@@ -30,10 +31,6 @@ class Remote:
             view = view[self.asking.recv_into(view) :]
         self.sum = zlib.crc32(self.room, self.sum)
         return len(self.room)
-
-    def checksum(self) -> int:
-        """Of everything that came."""
-        return self.sum
 
     def close(self) -> None:
         """Close both ends; the store's thread ends with its connection."""

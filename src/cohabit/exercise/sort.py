@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from cohabit.exercise.catalogue import Exercise
 
-class Sort:
+
+class Sort(Exercise):
     """Shuffled numbers, and room to sort a copy."""
 
     def __init__(self, size_bytes: int) -> None:
         self.shuffled = np.random.default_rng(20192).integers(0, 2**62, max(16, size_bytes // 16))
         self.sorted = np.empty_like(self.shuffled)
-        self.sum = 0
 
     def work(self) -> int:
         """Sort a fresh copy."""
@@ -19,10 +20,3 @@ class Sort:
         self.sorted.sort()
         self.sum = (self.sum * 31 + int(self.sorted[len(self.sorted) // 2])) % 2**62
         return len(self.sorted)
-
-    def checksum(self) -> int:
-        """Of the medians."""
-        return self.sum
-
-    def close(self) -> None:
-        """Nothing to give back."""

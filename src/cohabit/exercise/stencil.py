@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from cohabit.exercise.catalogue import Exercise
 
-class Stencil:
+
+class Stencil(Exercise):
     """Two square grids of 8-byte numbers; one hot edge."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -14,7 +16,7 @@ class Stencil:
         self.now[0] = self.after[0] = 100.0
 
     def work(self) -> int:
-        """One sweep over the grid."""
+        """Sweep over the grid once."""
         now, inside = self.now, self.after[1:-1, 1:-1]
         np.add(now[:-2, 1:-1], now[2:, 1:-1], out=inside)
         inside += now[1:-1, :-2]
@@ -24,8 +26,5 @@ class Stencil:
         return inside.size
 
     def checksum(self) -> int:
-        """The bits of all cells, added up."""
+        """Return the bits of all cells, added up."""
         return int(np.add.reduce(self.now.view(np.uint64), axis=None))
-
-    def close(self) -> None:
-        """Nothing to give back."""

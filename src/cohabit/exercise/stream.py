@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from cohabit.exercise.catalogue import Exercise
 
-class Stream:
+
+class Stream(Exercise):
     """Three vectors; the roles go round, so every sweep depends on the one before."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -13,15 +15,12 @@ class Stream:
         self.a, self.b, self.c = (np.full(length, value) for value in (1.0, 2.0, 0.5))
 
     def work(self) -> int:
-        """One sweep: the product and the sum move five vectors."""
+        """Sweep once: the product and the sum move five vectors."""
         np.multiply(self.c, 0.25, out=self.a)
         np.add(self.a, self.b, out=self.a)
         self.a, self.b, self.c = self.b, self.c, self.a
         return 5 * 8 * len(self.a)
 
     def checksum(self) -> int:
-        """Bits of one element: all are alike."""
+        """Return the bits of one element: all are alike."""
         return int(self.c.view(np.uint64)[-1])
-
-    def close(self) -> None:
-        """Nothing to give back."""

@@ -23,10 +23,11 @@ from cohabit.agent import control_groups
 from cohabit.agent.launch.process_tree import children, watch_over_children
 from cohabit.launcher.requests import Refused
 from cohabit.launcher.runner import become_user, reset_limits
+from cohabit.launcher.wire import write_all
 
 PROBE_S = 20.0
 OPEN_S = 20.0
-ANSWER_MOST = 64 << 10
+ANSWER_MOST = 64 << 10  # bytes
 LEFT_BEHIND_S = 0.5
 MEMORY_OF_PROBE = 1 << 30
 MOST_PROCESSES = 256
@@ -109,7 +110,7 @@ def run_for(
     ends = [os.pipe(), os.pipe(), os.pipe()]  # its output, its error output, why it cannot be executed
     (out, out_end), (said, said_end), (unable, unable_end) = ends
     printed, stdin = os.memfd_create("cohabit-output", os.MFD_CLOEXEC), os.memfd_create("cohabit-input", os.MFD_CLOEXEC)
-    _write_all(stdin, given)
+    write_all(stdin, given)
     os.lseek(stdin, 0, os.SEEK_SET)
 
     def work() -> None:
@@ -151,19 +152,13 @@ def _listen(child: int, out: int, said: int, printed: int, until: float, most: i
                 if most < 0:
                     raise Refused("it printed too much", errno.EFBIG)
                 if descriptor == out:
-                    _write_all(printed, more)
+                    write_all(printed, more)
                 else:
                     errors += more
             else:
                 open_ends.discard(descriptor)
                 poll.unregister(descriptor)
     return errors[:ANSWER_MOST], os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _bounded(descriptor: int, patience_s: float) -> bytes:
@@ -199,9 +194,6 @@ def _as(person: Person | None, groups: Sequence[control_groups.Group], work: Cal
             if person is not None:
                 become_user(person)
             work()
-        except BaseException as error:
-            if not isinstance(error, OSError | ValueError):
-                raise
         finally:
             os._exit(0)
     try:

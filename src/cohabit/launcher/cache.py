@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cohabit.agent.resctrl.files import HostFiles, find_mount
 from cohabit.launcher.requests import Refused
-from cohabit.launcher.users import Users
+from cohabit.launcher.settings import Users
 from cohabit.launcher.wire import Message
 
 
@@ -28,11 +28,9 @@ class Resctrl:
         return mount.root / path
 
     def make(self, request: Message) -> None:
-        """Make a new group."""
         self._files.make(self.group(request["group"]))
 
     def remove(self, request: Message) -> None:
-        """Remove a group."""
         self._files.remove(self.group(request["group"]))
 
     def move(self, request: Message) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.launcher.allowed_words import ANY, GROUP, MARK, NUMBER, check_any, has_form, not_allowed
+from cohabit.launcher.requests import ANY, MARK, MATES, NUMBER, check_any, has_form, not_allowed
 
 PROGRAMS = ("qstat", "qhost", "qacct", "qconf", "qalter", "qmod", "qdel", "qsub")
 SUBMITS = "qsub"
@@ -28,7 +28,7 @@ _FORMS = (
 _CHANGES = {"-q": _OBJECTS, "-l": _REQUESTS, "-ac": f"{_NOTE}(,{_NOTE})*"}
 _FIRST = ("qsub", "-terse", "-C", "", "-S", "/bin/sh", "-h")
 _OPTIONS = {
-    "-wd": ANY, "-ac": f"cohabit={MARK}(,mates={GROUP})?", "-r": "y|n", "-ckpt": _OBJECT,
+    "-wd": ANY, "-ac": f"cohabit={MARK}(,mates={MATES})?", "-r": "y|n", "-ckpt": _OBJECT,
     "-N": "[A-Za-z._+-][A-Za-z0-9._+-]*", "-q": ANY, "-pe": _OBJECT, "-l": _REQUESTS, "-o": ANY, "-e": ANY, "-j": "y",
     "-v": r"COHABIT_THRESHOLD_PATIENCE_S=[0-9]{1,9}(\.[0-9]{1,9})?", "-hold_jid": f"{_JOB}(,{_JOB})*",
     "-t": f"{NUMBER}-{NUMBER}", "-tc": NUMBER,

@@ -20,7 +20,7 @@ from typing import Any
 from cohabit.launcher import acting, gridengine_words, slurm_words
 from cohabit.launcher.process import FOLDER, begin
 from cohabit.launcher.requests import PATIENCE, Refused
-from cohabit.launcher.users import Users
+from cohabit.launcher.settings import Users
 
 FORMS = {"slurm": slurm_words, "gridengine": gridengine_words}
 OUTPUT_MOST = 1 << 28  # output limit of our own commands: every job of a large cluster

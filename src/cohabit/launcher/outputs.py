@@ -9,53 +9,45 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cohabit.launcher import wire
-from cohabit.launcher.runs import file_name
-from cohabit.launcher.settings import Settings
+from cohabit.launcher.runs import file_name, opened
+from cohabit.launcher.settings import Users
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Outputs:
-    """The outputs of one place."""
+def remove_outputs(users: Users, runs: Path, output: Path, request: wire.Message) -> dict[str, Any]:
+    """Remove outputs; return how many files and bytes went and what was left alone; in a dry run: what would go."""
+    person = users.person(request["uid"], -1, ())
+    files = size = 0
+    left: list[str] = []
+    busy = {entry.lstrip(".").partition(".")[0] for entry in os.listdir(runs)}
+    try:
+        with _opened_folder(output, person) as folder:
+            for job in request["jobs"]:
+                found = _remove(folder, job, file_name(job) in busy, request["dry_run"])
+                if isinstance(found, str):
+                    left.append(f"job {job}: {found}")
+                elif found is not None:
+                    files, size = files + 1, size + found
+    except FileNotFoundError:
+        pass  # no job of this user has ever written output
+    return {"files": files, "bytes": size, "left": left}
 
-    def __init__(self, settings: Settings, runs: Path, output: Path) -> None:
-        self._settings, self._runs, self._output = settings, runs, output
 
-    def remove(self, request: wire.Message) -> dict[str, Any]:
-        """Remove outputs; return how many files and bytes went and what was left alone; in a dry run: what would go."""
-        person = self._settings.users.person(request["uid"], -1, ())
-        files = size = 0
-        left: list[str] = []
-        busy = {entry.lstrip(".").partition(".")[0] for entry in os.listdir(self._runs)}
-        try:
-            with self._folder(None if person is None else person["uid"]) as folder:
-                for job in request["jobs"]:
-                    found = _remove(folder, job, file_name(job) in busy, request["dry_run"])
-                    if isinstance(found, str):
-                        left.append(f"job {job}: {found}")
-                    elif found is not None:
-                        files, size = files + 1, size + found
-        except FileNotFoundError:
-            pass  # no job of this user has ever written output
-        return {"files": files, "bytes": size, "left": left}
-
-    @contextmanager
-    def _folder(self, uid: int | None) -> Iterator[int]:
-        descriptor = os.open(self._output, _FOLDER)
-        try:
-            if uid is not None:
-                outer = descriptor
-                descriptor = os.open(str(uid), _FOLDER, dir_fd=outer)
-                os.close(outer)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+@contextmanager
+def _opened_folder(output: Path, person: Mapping[str, Any] | None) -> Iterator[int]:
+    with opened(output, _FOLDER) as outer:
+        if person is None:
+            yield outer
+        else:
+            with opened(str(person["uid"]), _FOLDER, dir_fd=outer) as inner:
+                yield inner
 
 
 def _remove(folder: int, job: str, busy: bool, dry_run: bool) -> int | str | None:

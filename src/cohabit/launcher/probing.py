@@ -37,9 +37,15 @@ def _python() -> str:
     for candidate in (sys.executable, "/usr/bin/python3"):
         try:
             done = subprocess.run(
-                [candidate, "-I", "-S", "-c", f"open({CREW!r})"], timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, cwd="/", env={},
-            )  # fmt: skip
+                [candidate, "-I", "-S", "-c", f"open({CREW!r})"],
+                timeout=PATIENCE_S,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                cwd="/",
+                env={},
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue
         if done.returncode == 0:
@@ -51,9 +57,14 @@ def _version(program: str, environment: Mapping[str, str]) -> str:
     """Return the beginning of what it prints for --version."""
     try:
         with subprocess.Popen(
-            [program, "--version"], env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
-        ) as process:  # fmt: skip
+            [program, "--version"],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        ) as process:
             assert process.stdout is not None
             try:
                 said = process.stdout.read(SAID_MOST)

@@ -39,10 +39,15 @@ def begin(told: Mapping[str, Any], keep: Sequence[int] = ()) -> Begun:
     log = os.open(own / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())], stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL, stderr=log, pass_fds=(theirs.fileno(), *keep), start_new_session=True, cwd="/",
+            [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            pass_fds=(theirs.fileno(), *keep),
+            start_new_session=True,
+            cwd="/",
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"},
-        )  # fmt: skip
+        )
     finally:
         os.close(log)
         theirs.close()

@@ -1,13 +1,14 @@
 """Check the controller's requests, field by field. A request that is not exactly of this form is refused.
 
 The controller parses what users send, so it is not trusted: every value is checked here again, by type, length and
-range, before root acts on it. Paths that root opens itself are never taken from a request; names are.
+range, before root acts on it. Paths that root opens itself are never taken from a request; names are. The words of a
+command of a resource manager must have an allowed form; slurm_words.py and gridengine_words.py list the forms.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cohabit.launcher.wire import Message
@@ -24,6 +25,12 @@ _GROUP = re.compile(r"cohabit\.(class[0-9]{1,6}|job\.[A-Za-z0-9_%~-]{1,240})")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _VARIABLE = re.compile(r"[^=\0]{1,4096}")
 _SECONDS = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?)?")
+ANY = r"(?s:.*)"  # option value of a command that runs as the owner of a job
+NUMBER = r"[0-9]{1,18}"
+MATES = r"[A-Za-z0-9._:+-]{1,64}"  # name of a group of jobs with mates
+MARK = (  # what Cohabit records with a job (backend/steered/marks.py)
+    rf"cohabit:(held(:open)?|back|run:{NUMBER}:{NUMBER}-{NUMBER}:{NUMBER}:{NUMBER}(:whole|:shared)?)(@{MATES})?"
+)
 PATIENCE = "COHABIT_THRESHOLD_PATIENCE_S"  # in the environment of a submission, for the threshold on its node
 
 Check = Callable[[Any], Any]
@@ -183,3 +190,32 @@ COMMAND = PERSON | {
     "words": sequence(text(WORD_MOST), 4096), "given": text(FILE_MOST), "patience_s": integer(1, 600),
     "threshold_patience": matching(_SECONDS, 20),
 }  # fmt: skip
+
+
+def has_form(words: Sequence[str], form: Sequence[str]) -> bool:
+    """Match word by word, each against its pattern."""
+    return len(words) == len(form) and all(re.fullmatch(one, word) for one, word in zip(form, words, strict=True))
+
+
+def check_any(words: Sequence[str], forms: Sequence[Sequence[str]]) -> None:
+    """Refuse words that have none of these forms."""
+    if not any(has_form(words, form) for form in forms):
+        raise not_allowed(words)
+
+
+def check_assignments(words: Sequence[str], allowed: Mapping[str, str | None], call: Sequence[str]) -> None:
+    """Check KEY=VALUE words, each key from this list and at most once; None: the key has no value."""
+    seen = set()
+    for word in words:
+        key, sign, value = word.partition("=")
+        if key in seen or key not in allowed:
+            raise not_allowed(call)
+        seen.add(key)
+        form = allowed[key]
+        if (form is None) is bool(sign) or (form is not None and not re.fullmatch(form, value)):
+            raise not_allowed(call)
+
+
+def not_allowed(words: Sequence[str]) -> Refused:
+    """Return the refusal of a call."""
+    return Refused(f"this call is not on the list of what is run: {' '.join(words)[:80]!r}")

@@ -17,25 +17,21 @@ import os
 import resource
 import select
 import signal
-import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from cohabit.agent import control_groups
-from cohabit.agent.launch.process_tree import Tree, begin_fresh, die_with_parent, watch_over_children
-from cohabit.launcher.runs import RunFolder, clock_us
+from cohabit.agent.launch.process_tree import Tree, begin_fresh, die_with_parent, leave_keyring, watch_over_children
+from cohabit.launcher.runs import RunFolder, clock_us, opened, repeat_until_written
 
 POKE = signal.SIGUSR1  # look into the folder for a new fuse or an order to stop
 STOPPING = {signal.SIGUSR2: "cancelled", signal.SIGRTMIN: "stopped"}  # an order to stop that could not be written
 NEVER_US = 2**62
 NOTE = "note "
 FULL = (errno.ENOSPC, errno.EDQUOT)
-AGAIN_S = 0.5  # pause between two tries to record an end on a full disk
 OUTPUT_LOOK_S = 1.0  # interval at which the size of a bounded output is checked
 LONGEST_S = 3600.0
-_LIMITS = [
-    getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"
-]  # fmt: skip
+_LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE"]
 
 
 def identity() -> str:
@@ -53,6 +49,7 @@ class Run(Tree):
         super().__init__()
         self.folder, self.spec, self.woken, self.tell_start = folder, spec, woken, tell_start
         self.began_us, self.ordered = 0, ""
+        self.written = -1  # its output in our folder
         self.groups: list[control_groups.Group] = []
 
     def fuse_us(self) -> int:
@@ -98,26 +95,23 @@ class Run(Tree):
         with contextlib.suppress(OSError):  # in case this process dies now
             self.folder.write("exited", {"why": why, "fault": fault, "status": self.status})
         leftovers = self.kill_all()
+        if self.written >= 0:
+            os.close(self.written)
         if not why and self.status and control_groups.out_of_memory(self.groups):
             fault = f"went over the {self.spec['memory_bytes'] >> 20} MiB of memory it asked for"
         control_groups.remove(self.groups)
-        self.record_end({
-            "why": why, "fault": fault, "status": self.status, "began_us": self.began_us, "ended_us": clock_us(),
-            "user_s": self.user_s, "system_s": self.system_s, "peak_rss_bytes": self.peak_rss_bytes,
+        facts = {
+            "why": why,
+            "fault": fault,
+            "status": self.status,
+            "began_us": self.began_us,
+            "ended_us": clock_us(),
+            "user_s": self.user_s,
+            "system_s": self.system_s,
+            "peak_rss_bytes": self.peak_rss_bytes,
             "leftovers": leftovers,
-        })  # fmt: skip
-
-    def record_end(self, facts: dict[str, Any]) -> None:
-        """Record the end, and repeat until the disk takes it; a folder that is gone needs no record."""
-        while True:
-            try:
-                self.folder.record_end(facts)
-            except FileNotFoundError:
-                return
-            except OSError:
-                time.sleep(AGAIN_S)
-            else:
-                return
+        }
+        repeat_until_written(lambda: self.folder.record_end(facts))
 
     def limit_us(self) -> int:
         """Return the instant at which its time limit is reached."""
@@ -193,11 +187,27 @@ class Run(Tree):
         most = self.spec["output_most"]
         if not most:
             return ""
-        try:
+        if self.written < 0:
+            self.written = self.open_written()
+        size = 0
+        with contextlib.suppress(OSError):
             size = os.lstat(self.spec["stdout"]).st_size
-        except OSError:
-            return ""
+        with contextlib.suppress(OSError):
+            size = max(size, os.fstat(self.written).st_size)
         return f"its output grew beyond {most >> 20} MiB (max_output_mb)" if size > most else ""
+
+    def open_written(self) -> int:
+        """Return a descriptor of the output that the program writes to, which its owner may unlink or rename; -1: it
+        writes to something else."""
+        try:
+            found = os.open(f"/proc/{self.pid}/fd/1", os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return -1
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(found), os.lstat(self.spec["stdout"])):
+                return found
+        os.close(found)
+        return -1
 
     def kill_all(self) -> int:
         """Kill the processes in its groups first: even a tree that forks fast dies at once there."""
@@ -296,11 +306,8 @@ def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int)
             os.write(faults, f"{NOTE}it could not enter its group {group['path']}: {reason}\n".encode())
     for place in spec["joins"]:
         try:
-            descriptor = os.open(place, os.O_WRONLY)
-            try:
+            with opened(place, os.O_WRONLY) as descriptor:
                 os.write(descriptor, f"{os.getpid()}\n".encode())
-            finally:
-                os.close(descriptor)
         except OSError as error:
             reason = os.strerror(error.errno or 0).lower()
             os.write(faults, f"{NOTE}it runs without its share of the cache ({place}: {reason})\n".encode())
@@ -309,6 +316,7 @@ def enter(spec: dict[str, Any], groups: list[control_groups.Group], faults: int)
 
 def become_user(user: dict[str, Any]) -> None:
     """Change to the user irreversibly. The change of user resets the parent-death signal of this process."""
+    leave_keyring()
     os.setgroups(user["groups"])
     os.setresgid(user["gid"], user["gid"], user["gid"])
     os.setresuid(user["uid"], user["uid"], user["uid"])

@@ -38,11 +38,6 @@ class RunnerProcess:
         """The descriptor that is readable when its run is over, or when it has ended."""
         return self.process if self.end is None else self.end.fileno()
 
-    @property
-    def reusable(self) -> bool:
-        """Return whether it can take another run. A pending signal would hit the wrong run."""
-        return self.end is not None and not self.signalled
-
     def give(self, folder: RunFolder, request: wire.Message, channel: int, lock: int) -> bool:
         """Give it a run; False: it has ended and takes none. The lock is held until the runner has claimed the run."""
         assert self.end is not None

@@ -12,10 +12,10 @@
     ended     how it ended                                  the runner; the launcher where the runner is dead
 
 A folder appears whole or not at all, and its name is (job, attempt): asking for the same run twice finds it there.
-Folders belong to the launcher; only job/ is given to the job's owner, last of all and by descriptor. `claim` and
-`ended` are on the disk, with their folder, before anything follows from them: without a claim the program never
-executed, and the run is made anew from the journal. Any other file that cannot be read after a power cut is as good as
-none. Instants are microseconds of CLOCK_BOOTTIME.
+Folders belong to the launcher, and no other account can read its files: a job's name is easily guessed. Only job/ is
+given to the job's owner, last of all and by descriptor. `claim` and `ended` are on the disk, with their folder, before
+anything follows from them: without a claim the program never executed, and the run is made anew from the journal. Any
+other file that cannot be read after a power cut is as good as none. Instants are microseconds of CLOCK_BOOTTIME.
 """
 
 from __future__ import annotations
@@ -23,25 +23,39 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from cohabit.agent import control_groups
+from cohabit.launcher.clearing import clear
+from cohabit.launcher.wire import write_all
 
-NOBODY = "nobody"  # claim of a run that must never begin
+NO_RUNNER = "nobody"  # claim of a run that must never begin
 JOB = "job"
 MARK = "COHABIT_RUN"  # in the environment of every process of a run
 END_BYTES = 4096  # reserved for the record of the end, so that it can be written on a full disk
+GONE = ".gone"  # end of the names of folders that are to be removed
 CLAIMS = "runner."  # prefix of files with identities of runners
+AGAIN_S = 0.5  # pause between two tries to record an end on a full disk
 LOST = {"why": "lost", "fault": "", "status": None}
 _DRAFT_OF_END = ".ended.draft"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+Key = tuple[str, int]  # job and attempt
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str], flags: int, mode: int = 0o600, dir_fd: int | None = None) -> Iterator[int]:
+    """Open a descriptor that is closed at the end of the block."""
+    descriptor = os.open(path, flags, mode, dir_fd=dir_fd)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 class RunFolder:
@@ -49,6 +63,7 @@ class RunFolder:
 
     def __init__(self, runs: Path, job_id: str, attempt: int) -> None:
         self.job_id, self.attempt = job_id, attempt
+        self.key: Key = (job_id, attempt)
         self.path = runs / f"{file_name(job_id)}.{attempt}"
 
     def create(
@@ -56,51 +71,36 @@ class RunFolder:
     ) -> bool:
         """Make the folder with all that is needed to run; return False if it exists. With a claim (`kept_claim`, a file
         with its content on the disk) the run is the caller's: that is on the disk when this returns."""
-        runs = os.open(self.path.parent, _FOLDER)
-        draft = f".{self.path.name}.{os.getpid()}"
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.stat(draft, dir_fd=runs, follow_symlinks=False)  # left by a process that had our process id
-                shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
-            os.mkdir(draft, 0o700, dir_fd=runs)
-            folder = os.open(draft, _FOLDER, dir_fd=runs)
+        draft, user = f".{self.path.name}.{os.getpid()}", spec.get("user")
+        content = {"spec": json.dumps(spec), _DRAFT_OF_END: " " * END_BYTES}
+        content |= {} if fuse_us is None else {"fuse": str(fuse_us)}
+        with opened(self.path.parent, _FOLDER) as runs:
             try:
-                content = {"spec": json.dumps(spec), _DRAFT_OF_END: " " * END_BYTES}
-                content |= {} if fuse_us is None else {"fuse": str(fuse_us)}
-                self._fill(runs, draft, folder, content, files or {}, spec.get("user"), claim)
-                return True
-            finally:
-                os.close(folder)
-        except OSError:
-            shutil.rmtree(draft, ignore_errors=True, dir_fd=runs)
-            if not self.path.is_dir():
-                raise
-            return False
-        finally:
-            os.close(runs)
-
-    def _fill(
-        self, runs: int, draft: str, folder: int, content: Mapping[str, str], files: Mapping[str, str],
-        user: Mapping[str, Any] | None, claim: str,
-    ) -> None:  # fmt: skip
-        """Fill the draft, which no other account can open; the owner gets job/ when the folder has its name."""
-        os.mkdir(JOB, 0o700, dir_fd=folder)
-        inner = os.open(JOB, _FOLDER, dir_fd=folder)
-        try:
-            for name, text in files.items():
-                _write_new(inner, name, text, user)
-            for name, text in content.items():
-                _write_new(folder, name, text)
-            if claim:
-                os.link(claim, "claim", dst_dir_fd=folder)
-            os.rename(draft, self.path.name, src_dir_fd=runs, dst_dir_fd=runs)
-            os.fsync(folder)  # after the rename: one commit of a journaling file system has both
-            os.fsync(runs)
-            if user is not None:
-                os.fchown(inner, user["uid"], user["gid"])
-            os.fchmod(folder, 0o711)
-        finally:
-            os.close(inner)
+                with contextlib.suppress(FileNotFoundError):
+                    os.stat(draft, dir_fd=runs, follow_symlinks=False)  # left by a process that had our process id
+                    clear(draft, runs)
+                os.mkdir(draft, 0o700, dir_fd=runs)
+                with opened(draft, _FOLDER, dir_fd=runs) as folder:  # no other account can open it yet
+                    os.mkdir(JOB, 0o700, dir_fd=folder)
+                    with opened(JOB, _FOLDER, dir_fd=folder) as inner:
+                        for name, text in (files or {}).items():
+                            _write_new(inner, name, text, user)
+                        for name, text in content.items():
+                            _write_new(folder, name, text)
+                        if claim:
+                            os.link(claim, "claim", dst_dir_fd=folder)
+                        os.rename(draft, self.path.name, src_dir_fd=runs, dst_dir_fd=runs)
+                        os.fsync(folder)  # after the rename: one commit of a journaling file system has both
+                        os.fsync(runs)
+                        if user is not None:  # the owner gets job/ only when the folder has its name
+                            os.fchown(inner, user["uid"], user["gid"])
+                        os.fchmod(folder, 0o711)
+                    return True
+            except OSError:
+                clear(draft, runs)
+                if not self.path.is_dir():
+                    raise
+                return False
 
     @property
     def job(self) -> Path:
@@ -109,30 +109,30 @@ class RunFolder:
 
     def spec(self) -> dict[str, Any]:
         """Return what the run executes; empty if it cannot be read."""
-        return self._read("spec") or {}
+        return self._table("spec") or {}
 
-    def exists(self) -> bool:
-        """Return whether the run was asked for and is not settled."""
-        return self.path.is_dir()
+    def forbid_start(self) -> None:
+        """Claim the run for no runner. The first claim counts, and is on the disk when this returns."""
+        if self._write_first("claim", NO_RUNNER, durable=True):
+            self.sync()
 
-    def claim(self, identity: str) -> bool:
-        """Return whether the run is the caller's: the first claim counts, and is on the disk when this returns."""
-        draft = self.path / f".claim.{os.getpid()}"
-        with open(draft, "w") as stream:
-            stream.write(identity)
-            stream.flush()
-            os.fsync(stream.fileno())
+    def _write_first(self, name: str, text: str, durable: bool) -> bool:
+        """Write a file whole; return False, and change nothing, if it exists."""
+        draft = self.path / f".{name}.{os.getpid()}"
+        with opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC) as descriptor:
+            write_all(descriptor, text.encode())
+            if durable:
+                os.fsync(descriptor)
         try:
-            os.link(draft, self.path / "claim")
+            os.link(draft, self.path / name)
         except FileExistsError:
             return False
         finally:
             draft.unlink()
-        self.sync()
         return True
 
     def runner(self) -> str | None:
-        """Return the claim; NOBODY: the run never begins; None: there is no claim; "": it cannot be read."""
+        """Return the claim; NO_RUNNER: the run never begins; None: there is no claim; "": it cannot be read."""
         try:
             return (self.path / "claim").read_text()
         except FileNotFoundError:
@@ -142,28 +142,18 @@ class RunFolder:
 
     def started(self) -> dict[str, Any] | None:
         """Return the process of the run; None before it exists."""
-        found = self._read("started")
+        found = self._table("started")
         return found if found is not None and type(found.get("began_us")) is int else None
 
     def notes(self) -> list[str]:
         """Return what the run has to go without, a sentence each."""
-        try:
-            found = json.loads((self.path / "notes").read_bytes())
-        except (OSError, ValueError):
-            return []
+        found = self._read("notes")
         return [str(one) for one in found] if isinstance(found, list) else []
 
     def bound(self) -> list[list[Any]]:
         """Return the CPUs of the run, by node."""
-        try:
-            pairs = json.loads((self.path / "bound").read_bytes())
-        except (OSError, ValueError):
-            pairs = self.spec().get("nodes", [])
-        return [[int(node), list(cpus)] for node, cpus in pairs]
-
-    def bind(self, nodes: list[list[Any]]) -> None:
-        """Record new CPUs, before or after a move."""
-        self.write("bound", nodes)
+        pairs = self._read("bound")
+        return [[int(node), list(cpus)] for node, cpus in (self.spec().get("nodes", []) if pairs is None else pairs)]
 
     def ended(self) -> dict[str, Any] | None:
         """Return how the run ended; None if it has not. A record that cannot be read counts as lost."""
@@ -175,8 +165,8 @@ class RunFolder:
             content = b"?"
         if not content.strip(b" \0"):
             return None  # power was cut before it was on the disk, and nothing followed from it
-        found = _table(content)
-        complete = found is not None and isinstance(found.get("why"), str) and "status" in found
+        found = _parsed(content)
+        complete = isinstance(found, dict) and isinstance(found.get("why"), str) and "status" in found
         return found if complete else LOST | {"fault": "the record of its end cannot be read"}
 
     def set_fuse(self, fuse_us: int) -> None:
@@ -185,14 +175,7 @@ class RunFolder:
 
     def ask_to_stop(self, why: str) -> None:
         """Write an order to stop; the first reason stays."""
-        draft = self.path / f".stop.{os.getpid()}"
-        draft.write_text(why)
-        try:
-            os.link(draft, self.path / "stop")
-        except FileExistsError:
-            return
-        finally:
-            draft.unlink()
+        self._write_first("stop", why, durable=False)
 
     def bury(self) -> None:
         """Kill what a dead runner left behind, and record how the run ended if the runner has not."""
@@ -201,31 +184,28 @@ class RunFolder:
         kill_marked(self)
         control_groups.remove(groups, 0.2)
         if self.ended() is None:
-            known = self._read("exited")
+            known = self._table("exited")
             self.record_end(known if known is not None and "why" in known and "status" in known else LOST)
 
     def record_end(self, facts: Mapping[str, Any]) -> None:
         """Write the end; it is on the disk when this returns. Its space was reserved at the start."""
         content = json.dumps(facts).encode().ljust(END_BYTES)
         draft = self.path / _DRAFT_OF_END
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
+        with opened(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC) as descriptor:
             os.pwrite(descriptor, content, 0)
             os.ftruncate(descriptor, len(content))
             os.rename(draft, self.path / "ended")
             os.fsync(descriptor)  # after the rename: one commit of a journaling file system has both
-        finally:
-            os.close(descriptor)
         self.sync()
 
     def remove(self) -> None:
         """Remove the folder; it disappears for other processes at once."""
         if away := self.put_away():
-            shutil.rmtree(away, ignore_errors=True)
+            clear(away)
 
     def put_away(self) -> str:
         """Move the folder away and return the path that is still to be removed, "" if there was no folder."""
-        away = f"{self.path.parent}/.{self.path.name}.gone"
+        away = f"{self.path.parent}/.{self.path.name}{GONE}"
         try:
             os.rename(self.path, away)
         except FileNotFoundError:
@@ -234,29 +214,27 @@ class RunFolder:
 
     def sync(self) -> None:
         """Flush the folder's entries to the disk."""
-        folder = os.open(self.path, _FOLDER)
-        try:
+        with opened(self.path, _FOLDER) as folder:
             os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def write(self, name: str, facts: Any) -> None:
         """Write a file whole or not at all."""
         draft = f"{self.path}/.{name}.{os.getpid()}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        try:
-            view = memoryview(json.dumps(facts).encode())
-            while view:
-                view = view[os.write(descriptor, view) :]
-        finally:
-            os.close(descriptor)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with opened(draft, flags) as descriptor:
+            write_all(descriptor, json.dumps(facts).encode())
         os.replace(draft, f"{self.path}/{name}")
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read(self, name: str) -> Any:
+        """Return the content of a file; None if it cannot be read."""
         try:
-            return _table((self.path / name).read_bytes())
+            return _parsed((self.path / name).read_bytes())
         except OSError:
             return None
+
+    def _table(self, name: str) -> dict[str, Any] | None:
+        found = self._read(name)
+        return found if isinstance(found, dict) else None
 
 
 def claims_of(folder: Path, pid: int) -> str:
@@ -268,35 +246,38 @@ def kept_claim(path: str, identity: str) -> str:
     """Write that file, flush its content to the disk and return its path."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-    descriptor = os.open(path, _NEW, 0o600)
-    try:
+    with opened(path, _NEW) as descriptor:
         os.write(descriptor, identity.encode())
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     return path
 
 
-def _table(content: bytes) -> dict[str, Any] | None:
+def _parsed(content: bytes) -> Any:
     try:
-        found = json.loads(content)
+        return json.loads(content)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _write_new(folder: int, name: str, text: str, user: Mapping[str, Any] | None = None) -> None:
     """Write a new file; its owner is set on the descriptor."""
-    descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
-    try:
-        view = memoryview(text.encode())
-        while view:
-            view = view[os.write(descriptor, view) :]
+    with opened(name, _NEW, dir_fd=folder) as descriptor:
+        write_all(descriptor, text.encode())
         if user is not None:
             os.fchown(descriptor, user["uid"], user["gid"])
             os.fchmod(descriptor, 0o644)
-    finally:
-        os.close(descriptor)
+
+
+def repeat_until_written(write: Callable[[], None]) -> None:
+    """Call `write` until the disk takes it; a folder that is gone needs no record."""
+    while True:
+        try:
+            write()
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(AGAIN_S)
 
 
 def clock_us() -> int:
@@ -309,27 +290,26 @@ def file_name(job_id: str) -> str:
     return quote(job_id, safe="").replace(".", "%2E")
 
 
-def sweep_drafts(runs: Path, own: Path) -> None:
-    """Remove leftovers of unfinished moves and identities of runners. Call it only while no start is in progress, as it
-    would remove the draft."""
+def leftovers(runs: Path, own: Path) -> list[str]:
+    """Remove identities of runners; return the folders of unfinished starts and removals, which are to be removed. Call
+    it only while no start is in progress, as it would take its draft."""
     for entry in os.listdir(own):
         if entry.startswith(CLAIMS):
             os.unlink(own / entry)
+    found = []
     for entry in os.listdir(runs):
         if entry.startswith("."):
-            shutil.rmtree(runs / entry, ignore_errors=True)
+            away = entry if entry.endswith(GONE) else f"{entry}{GONE}"  # a new draft may get the name of an old one
+            with contextlib.suppress(OSError):
+                os.rename(runs / entry, runs / away)
+                found.append(str(runs / away))
+    return found
 
 
 def all_runs(runs: Path) -> list[RunFolder]:
     """Return every run that is not settled."""
-    found = []
-    for entry in sorted(os.listdir(runs)):
-        if entry.startswith("."):
-            continue
-        name, _, attempt = entry.rpartition(".")
-        if attempt.isdigit():
-            found.append(RunFolder(runs, unquote(name), int(attempt)))
-    return found
+    names = (entry.rpartition(".") for entry in sorted(os.listdir(runs)) if not entry.startswith("."))
+    return [RunFolder(runs, unquote(name), int(attempt)) for name, _, attempt in names if attempt.isdigit()]
 
 
 def alive(runner: str) -> int | None:

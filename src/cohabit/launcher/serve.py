@@ -28,7 +28,7 @@ from cohabit.launcher.cache import Resctrl
 from cohabit.launcher.channel import LATER, Answer, Channel, failed
 from cohabit.launcher.managing import Managers
 from cohabit.launcher.meter import Meter
-from cohabit.launcher.outputs import Outputs
+from cohabit.launcher.outputs import remove_outputs
 from cohabit.launcher.requests import Check, Refused
 from cohabit.launcher.settings import Settings
 from cohabit.launcher.supervising import Supervisor
@@ -46,7 +46,7 @@ class Launcher:
         resctrl = Resctrl(settings.resctrl, settings.users)
         self.runs = Supervisor(settings, self.channel, self.poll, meter, resctrl.group)
         child, runs = self.channel.in_child, self.runs
-        outputs = Outputs(settings, runs.runs, runs.output)
+        places = settings.users, runs.runs, runs.output
         self.answers: dict[str, tuple[dict[str, Check], Answer]] = {
             "start": (requests.START, runs.start),
             "stop": (requests.STOP, runs.stop),
@@ -57,7 +57,7 @@ class Launcher:
             "threads": (requests.RUN, runs.threads),
             "probe": (requests.PROBE, child(runs.probe)),
             "open_output": (requests.OUTPUT, child(lambda one: (True, runs.open_output(one)), descriptor=True)),
-            "remove_outputs": (requests.REMOVE_OUTPUTS, child(outputs.remove)),
+            "remove_outputs": (requests.REMOVE_OUTPUTS, child(lambda one: remove_outputs(*places, one))),
             "resctrl_make": (requests.GROUP, resctrl.make),
             "resctrl_remove": (requests.GROUP, resctrl.remove),
             "resctrl_move": (requests.RESCTRL_MOVE, resctrl.move),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.launcher.allowed_words import ANY, GROUP, MARK, NUMBER, check_any, check_assignments, not_allowed
+from cohabit.launcher.requests import ANY, MARK, MATES, NUMBER, check_any, check_assignments, not_allowed
 
 PROGRAMS = ("squeue", "sacct", "scontrol", "scancel", "sbatch")
 SUBMITS = "sbatch"
@@ -19,7 +19,7 @@ _FORMS = (
      f"--jobs={_JOBS}"),
     ("scontrol", "--all", "--details", "--oneliner", "show", "job"),
     ("scontrol", "--details", "--oneliner", "show", "job", _JOB),
-    ("scontrol", "--all", "--oneliner", "show", "node|partition"),
+    ("scontrol", "--all", "--oneliner", "show", "node|partition|reservation"),
     ("scontrol", "show", "config"),
     ("scontrol", "write", "batch_script", _JOB, "-"),
     ("scontrol", "release", _JOBS),
@@ -35,7 +35,7 @@ _CHANGES: dict[str, str | None] = {
 _OPTIONS: dict[str, str | None] = {
     "--time": NUMBER, "--chdir": ANY, "--nodes": NUMBER, "--ntasks": NUMBER, "--cpus-per-task": NUMBER,
     "--exclusive": None, "--job-name": ANY, "--partition": ANY, "--output": ANY, "--error": ANY,
-    "--comment": f"cohabit:mates={GROUP}", "--mem-per-cpu": f"{NUMBER}M",
+    "--comment": f"cohabit:mates={MATES}", "--mem-per-cpu": f"{NUMBER}M",
     "--dependency": f"(afterok|afterany)(:{_JOB})+", "--array": f"{NUMBER}-{NUMBER}(%{NUMBER})?", "--requeue": None,
     "--no-requeue": None,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import select
 import socket
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cohabit.agent import control_groups
+from cohabit.agent.topology import format_cpus
 from cohabit.launcher import acting, runner, wire
 from cohabit.launcher.channel import LATER, Channel, failed
 from cohabit.launcher.meter import Meter
@@ -27,19 +29,22 @@ from cohabit.launcher.requests import Refused
 from cohabit.launcher.runner_process import RunnerProcess, fork_runner, readable
 from cohabit.launcher.runs import (
     LOST,
-    NOBODY,
+    MARK,
+    NO_RUNNER,
+    Key,
     RunFolder,
     alive,
     all_runs,
     claims_of,
     clock_us,
     kept_claim,
+    leftovers,
+    opened,
     processes_of,
-    sweep_drafts,
+    repeat_until_written,
     threads_of,
 )
 from cohabit.launcher.settings import Settings
-from cohabit.launcher.starting import spec_of
 from cohabit.launcher.sweeper import Sweeper
 
 STARTING = "starting"
@@ -47,7 +52,9 @@ LOCK_S = 60.0  # a start that takes longer than this keeps the next launcher fro
 ENDING_S = 5.0  # a child that has answered has ended by then, also on a busy machine
 IDLE_MOST = 8  # idle runners kept for the next run
 WORD_US = 500_000  # after this time the runner's report that its program executes counts as lost
-Key = tuple[str, int]
+AS_REQUESTED = (
+    "command", "folder", "stderr", "nodes", "cores_each", "bandwidth_mbs", "limit_us", "grace_us", "memory_bytes",
+)  # fmt: skip
 
 
 class Supervisor:
@@ -65,7 +72,6 @@ class Supervisor:
         self.sweeper = Sweeper(self.close_private)
         self.unsaid: set[Key] = set()  # runs for which the report of the start may be missing
         self.lock = -1
-        self.kept_claim: str | None = None  # in a runner
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
@@ -78,15 +84,19 @@ class Supervisor:
         for folder in (self.runs, self.output, self.own):
             _check_ours(folder)
         self.lock = os.open(self.own / STARTING, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.wait_for_lock()
-        self.offer = control_groups.prepare(control_groups.folder_of(self.settings.place), self.settings.find_trees())
+        found = self.wait_for_lock()
+        trees = control_groups.find_trees() if self.settings.trees is None else self.settings.trees
+        self.offer = control_groups.prepare(control_groups.folder_of(self.settings.place), trees)
         for problem in self.offer.problems:
             self.channel.say(f"{problem}: jobs run without")
         for name in control_groups.sweep(self.offer, {folder.path.name for folder in all_runs(self.runs)}):
             self.channel.say(f"what was left of {name} is killed", once=False)
+        for path in found:
+            self.sweeper.remove(path)  # users may have left any number of files: no start waits for that
 
-    def wait_for_lock(self) -> None:
-        """Wait until no start of an earlier launcher is in progress; from then on this lock stands for our starts."""
+    def wait_for_lock(self) -> list[str]:
+        """Wait until no start of an earlier launcher is in progress; from then on this lock stands for our starts.
+        Return the folders that are to be removed."""
         until = time.monotonic() + LOCK_S
         while True:
             try:
@@ -96,8 +106,9 @@ class Supervisor:
                 if time.monotonic() > until:
                     raise Refused("a start of an earlier controller does not come to an end; `ps` shows it") from None
                 time.sleep(0.02)
-        sweep_drafts(self.runs, self.own)
+        found = leftovers(self.runs, self.own)
         fcntl.flock(self.lock, fcntl.LOCK_SH)
+        return found
 
     def private(self) -> Iterable[int]:
         """Descriptors that a child must not keep."""
@@ -111,9 +122,9 @@ class Supervisor:
     def start(self, request: wire.Message) -> Any:
         """Start a run in a runner, which makes the folder, claims it and answers. Return False if the folder exists."""
         folder = self.folder(request)
-        if folder.exists():
+        if folder.path.is_dir():
             return self.find_again(folder)
-        before = self.of_run.get((folder.job_id, folder.attempt))
+        before = self.of_run.get(folder.key)
         if before is not None and before.number == request["id"]:
             return LATER  # the same request again: the runner that makes the folder answers it
         if before is not None:  # an earlier start of this run has failed or is in progress
@@ -126,7 +137,7 @@ class Supervisor:
                 break
             self.forget(one)
         self.watch(one)
-        self.unsaid.add((folder.job_id, folder.attempt))
+        self.unsaid.add(folder.key)
         return LATER
 
     def close_private(self) -> None:
@@ -137,7 +148,7 @@ class Supervisor:
 
     def find_again(self, folder: RunFolder) -> bool:
         """Handle a repeated request after a launcher has died: watch the run if it is alive."""
-        if (folder.job_id, folder.attempt) not in self.of_run and self.look_at(folder)["stands"] == "never":
+        if folder.key not in self.of_run and self.look_at(folder)["stands"] == "never":
             folder.remove()
             raise Refused("its start was interrupted")
         return False
@@ -150,7 +161,7 @@ class Supervisor:
             try:
                 spec = self.prepare(folder, request)
                 fuse_us = None if request["fuse_us"] < 0 else request["fuse_us"]
-                claimed = folder.create(spec, fuse_us, request["files"], self.claim())
+                claimed = folder.create(spec, fuse_us, request["files"], self.claim)
                 answer = {"id": request["id"], "ok": claimed}
             except Exception as error:
                 answer = failed(request["id"], error)
@@ -160,20 +171,39 @@ class Supervisor:
             if claimed:
                 runner.Run(folder, spec, woken, lambda: tell_start(end, folder)).live()
 
+    @functools.cached_property
     def claim(self) -> str:
-        """Return the file that this runner's claims are links to."""
-        if self.kept_claim is None:
-            self.kept_claim = kept_claim(claims_of(self.own, os.getpid()), runner.identity())
-        return self.kept_claim
+        """The file that this runner's claims are links to; written when a runner needs it first."""
+        return kept_claim(claims_of(self.own, os.getpid()), runner.identity())
 
     def prepare(self, folder: RunFolder, request: wire.Message) -> dict[str, Any]:
-        """Return all that the runner needs to know; the folder of the user's outputs exists afterwards."""
-        person = self.settings.users.person(request["uid"], request["gid"], request["groups"])
+        """Return all that the runner needs to know, from a checked request; the folder of the user's outputs exists
+        afterwards. What root acts on is decided here, not in the request."""
+        person, cpus = self.runs_as(request), tuple(sorted(set(_flat(request["nodes"]))))
         if person is not None:
             _make_output_folder(self.output / str(person["uid"]), person)
-        return spec_of(
-            self.settings, self.offer, folder, request, person, self.output_of(folder, person), self.group
-        )  # fmt: skip
+        limits = request["memory_bytes"], format_cpus(cpus), _most_processes()
+        return {key: request[key] for key in AS_REQUESTED} | {
+            "environment": request["environment"] | {MARK: str(folder.path)},
+            "stdout": request["stdout"] or str(self.output_of(folder, person)),
+            "cores": list(cpus),
+            "user": person,
+            "groups": control_groups.plan(self.offer, folder.path.name, *limits),
+            "joins": [str(self.group(one) / "tasks") for one in request["joins"]],
+            "output_most": 0 if request["stdout"] else self.settings.output_most,
+            "file_most": self.settings.file_most,
+        }
+
+    def person(self, request: wire.Message) -> dict[str, Any] | None:
+        """Return the user that a request names, if programs may be started as that user."""
+        return self.settings.users.person(request["uid"], request["gid"], request["groups"])
+
+    def runs_as(self, request: wire.Message) -> dict[str, Any] | None:
+        """Return the user a program is to run as. As the controller's account none runs: it could read what the
+        controller keeps private, and gain rights that the controller gave up for good."""
+        if request["uid"] == -1 and self.settings.users.strict:
+            raise Refused("it names no user, and no program runs as the account of the service")
+        return self.person(request)
 
     def output_of(self, folder: RunFolder, person: Mapping[str, Any] | None) -> Path:
         """Return the path of a job's output if its owner named no file."""
@@ -201,7 +231,7 @@ class Supervisor:
     def watch(self, one: RunnerProcess) -> None:
         """Listen for the end of the run of this runner."""
         assert one.folder is not None
-        self.runners[one.watched] = self.of_run[one.folder.job_id, one.folder.attempt] = one
+        self.runners[one.watched] = self.of_run[one.folder.key] = one
         self.poll.register(one.watched, select.POLLIN)
 
     def adopt(self, folder: RunFolder, process: int) -> None:
@@ -225,21 +255,20 @@ class Supervisor:
         one = self.runners[descriptor]
         over, folder, number = one.said_over(), one.folder, one.number
         one.folder = one.number = None
-        if over and one.reusable and len(self.idle) < IDLE_MOST:
+        if over and not one.signalled and len(self.idle) < IDLE_MOST:  # a pending signal would hit the wrong run
             self.idle.append(one)
         else:
             self.forget(one)
             self.idle = [other for other in self.idle if other is not one]
         if folder is not None:
-            self.of_run.pop((folder.job_id, folder.attempt), None)
+            self.of_run.pop(folder.key, None)
             self.run_over(folder, None if over else number)
 
     def run_over(self, folder: RunFolder, unanswered: int | None) -> None:
         """Report the end of a run; record it first if its runner died before it had finished. `unanswered`: the request
         of a runner that died, which may have no answer."""
-        key = (folder.job_id, folder.attempt)
-        self.unsaid.discard(key)
-        self.meter.end(key)
+        self.unsaid.discard(folder.key)
+        self.meter.end(folder.key)
         claim, ended = folder.runner(), folder.ended()
         if claim is None:
             if unanswered is not None:
@@ -257,15 +286,7 @@ class Supervisor:
         self.channel.say(f"the runner of {folder.path.name} is dead; what it left is killed", once=False)
         if os.fork() == 0:
             self.channel.be_child()
-            while True:
-                try:
-                    folder.bury()
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    time.sleep(runner.AGAIN_S)  # until the disk takes it
-                else:
-                    break
+            repeat_until_written(folder.bury)
             self.channel.end_child(ending(folder, folder.ended()))
 
     def look_at(self, folder: RunFolder) -> wire.Message:
@@ -275,12 +296,12 @@ class Supervisor:
         found = event("run", folder) | {"stands": "ended", "ended": ended}
         if ended is not None:
             return found
-        if claim is None or claim == NOBODY:
+        if claim is None or claim == NO_RUNNER:
             if claim is None:
                 with contextlib.suppress(OSError):  # a full disk does no harm: no start is in progress
-                    folder.claim(NOBODY)
+                    folder.forbid_start()
             return found | {"stands": "never"}
-        if (folder.job_id, folder.attempt) not in self.of_run:
+        if folder.key not in self.of_run:
             if (living := alive(claim)) is None:
                 return found | {"ended": self.bury(folder, claim)}
             self.adopt(folder, living)
@@ -313,7 +334,7 @@ class Supervisor:
     def stop(self, request: wire.Message) -> bool:
         """Stop a run; its end is reported later. Return False if it does not run."""
         folder, why = self.folder(request), request["why"]
-        one = self.of_run.get((folder.job_id, folder.attempt))
+        one = self.of_run.get(folder.key)
         if one is None:
             return False
         number = runner.POKE
@@ -327,7 +348,7 @@ class Supervisor:
     def renew(self, request: wire.Message) -> bool:
         """Set a new fuse."""
         folder = self.folder(request)
-        one = self.of_run.get((folder.job_id, folder.attempt))
+        one = self.of_run.get(folder.key)
         if one is None:
             return False
         folder.set_fuse(request["fuse_us"])
@@ -338,7 +359,7 @@ class Supervisor:
         """Give a run other cores."""
         folder = self.folder(request)
         before, after = _flat(folder.bound()), _flat(request["nodes"])
-        folder.bind(request["nodes"])
+        folder.write("bound", request["nodes"])
         rebind(folder, before, after)
         return True
 
@@ -346,7 +367,7 @@ class Supervisor:
         """Remove the record of a run; the record of a live run stays."""
         folder = self.folder(request)
         claim = folder.runner()
-        if folder.ended() is None and claim not in (None, NOBODY) and alive(claim or "") is not None:
+        if folder.ended() is None and claim not in (None, NO_RUNNER) and alive(claim or "") is not None:
             raise Refused(f"run {folder.path.name} is not over")
         if away := folder.put_away():
             self.sweeper.remove(away)
@@ -358,14 +379,13 @@ class Supervisor:
 
     def probe(self, request: wire.Message) -> dict[str, Any]:
         """Return what a job's environment offers to its framework."""
-        person = self.settings.users.person(request["uid"], request["gid"], request["groups"])
         memory = min(request["memory_bytes"] or acting.MEMORY_OF_PROBE, acting.MEMORY_OF_PROBE)
         groups = control_groups.plan(self.offer, self.folder(request).path.name, memory, "", acting.MOST_PROCESSES)
-        return acting.probe_for(person, groups, request["framework"], request["environment"])
+        return acting.probe_for(self.runs_as(request), groups, request["framework"], request["environment"])
 
     def open_output(self, request: wire.Message) -> int:
         """Return a descriptor of a job's output; path "": the default file, used if the owner named none."""
-        person, path = self.settings.users.person(request["uid"], request["gid"], request["groups"]), request["path"]
+        person, path = self.person(request), request["path"]
         if path:
             return acting.open_for(person, path, own=False)
         return acting.open_for(person, str(self.output_of(self.folder(request), person)), own=True)
@@ -399,12 +419,17 @@ def _make_output_folder(path: Path, person: Mapping[str, Any]) -> None:
     """Make output/UID, accessible to the user alone, in a folder that only the launcher can write to."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(0o700)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC) as descriptor:
         os.fchmod(descriptor, 0o700)
         os.fchown(descriptor, person["uid"], person["gid"])
-    finally:
-        os.close(descriptor)
+
+
+def _most_processes() -> int:
+    """Return the process limit of a job: a fork bomb must not take the last process ids of the machine."""
+    try:
+        return max(int(Path("/proc/sys/kernel/pid_max").read_text()) // 4, 1024)
+    except (OSError, ValueError):
+        return 0
 
 
 def _flat(nodes: list[list[Any]]) -> list[int]:

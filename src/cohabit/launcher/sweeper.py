@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 from collections import deque
 from collections.abc import Callable
 
 from cohabit.launcher import wire
+from cohabit.launcher.clearing import clear
 
 
 class Sweeper:
@@ -52,21 +52,8 @@ class Sweeper:
                 self._close_others()
                 with contextlib.suppress(ConnectionError):
                     while (found := wire.receive(theirs)) is not None:
-                        _remove(found[0]["remove"])
+                        clear(found[0]["remove"])
             finally:
                 os._exit(0)
         theirs.close()
         return ours
-
-
-def _remove(path: str) -> None:
-    """Remove a folder; most have a few files of ours and an empty folder of the job."""
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(path):
-            if entry.is_dir(follow_symlinks=False):
-                os.rmdir(entry.path)
-            else:
-                os.unlink(entry.path)
-        os.rmdir(path)
-        return
-    shutil.rmtree(path, ignore_errors=True)

@@ -47,9 +47,7 @@ def send(end: socket.socket, message: Message, descriptors: Sequence[int] = (), 
         raise BadMessage(f"a message of {len(content):,} bytes; at most {MESSAGE_MOST:,} are allowed")
     memory = os.memfd_create("cohabit-message", os.MFD_CLOEXEC)
     try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(memory, view) :]
+        write_all(memory, content)
         end.sendmsg([_IN_MEMORY], _rights((memory, *descriptors)), flags)
     finally:
         os.close(memory)
@@ -83,9 +81,15 @@ def receive(end: socket.socket, wait: bool = True) -> tuple[Message, list[int]] 
 
 
 def close(descriptors: Sequence[int]) -> None:
-    """Close all of them."""
     for one in descriptors:
         os.close(one)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write everything, in as many calls as it takes."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def _read(memory: int) -> bytes:

@@ -1,10 +1,16 @@
-"""The machine: groups of nodes, partitions, maintenance windows. Contradictory settings are refused here."""
+"""The machine: groups of nodes, partitions, maintenance windows. Contradictory settings are refused here.
+
+A *hardware key* is a short text for a kind of node: profiles of different kinds never mix.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from cohabit.model.errors import InputError
+
+_KEY = re.compile(r"(\d+)c(?:-(\d+)w)?(?:-([\d.]+)g)?")
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,8 @@ class NodeGroup:
         if self.cores < 1:
             raise InputError(f"nodes of {self.cores} cores", "cluster.cores", "give a positive number")
         if self.domains < 1 or self.count % self.domains:
-            raise InputError(
-                f"{self.count} nodes are not servers of {self.domains} L3 domains each", "cluster.domains",
-                "give a number that divides the nodes",
-            )  # fmt: skip
+            what = f"{self.count} nodes are not servers of {self.domains} L3 domains each"
+            raise InputError(what, "cluster.domains", "give a number that divides the nodes")
         if self.memory_bytes < 0:
             raise InputError("negative memory", "cluster.memory_gb", "give a positive number")
         if self.ways and self.min_ways > self.ways:
@@ -47,12 +51,14 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Window:
-    """A maintenance window: these nodes run no jobs between begin and end."""
+    """A maintenance window or a reservation of others: no job starts that could run on these nodes between begin and
+    end."""
 
     begin_us: int
     end_us: int
     first: int
     count: int
+    name: str = ""
 
     def __post_init__(self) -> None:
         if self.end_us <= self.begin_us:
@@ -83,10 +89,8 @@ class Cluster:
             raise InputError(f"on_node_loss = {self.on_node_loss!r}", "cluster", 'use "requeue" or "fail"')
         for window in self.windows:
             if window.first < 0 or window.first + window.count > self.nodes or window.count < 1:
-                raise InputError(
-                    f"a maintenance window names nodes {window.first} to {window.first + window.count - 1}",
-                    "cluster.maintenance", f"the cluster has nodes 0 to {self.nodes - 1}",
-                )  # fmt: skip
+                what = f"a maintenance window names nodes {window.first} to {window.first + window.count - 1}"
+                raise InputError(what, "cluster.maintenance", f"the cluster has nodes 0 to {self.nodes - 1}")
         names = sorted({name for group in self.groups for name in group.partitions})
         object.__setattr__(self, "partitions", tuple(names))
 
@@ -104,3 +108,25 @@ class Cluster:
 def uniform_cluster(nodes: int, cores: int = 1) -> Cluster:
     """Return the plain machine of a trace: this many equal nodes."""
     return Cluster((NodeGroup(nodes, cores),))
+
+
+def hardware_key(node: NodeGroup) -> str:
+    """Return cores, cache ways and peak bandwidth of a node: "28c-20w-118.26g"; what is not stated is left out."""
+    ways = f"-{node.ways}w" if node.ways else ""
+    peak = f"-{round(node.bandwidth_gbs[-1][1], 2):.12g}g" if node.bandwidth_gbs else ""
+    return f"{node.cores}c{ways}{peak}"
+
+
+def node_of_key(key: str, min_ways: int = 1) -> NodeGroup | None:
+    """Return the node that a key describes, with bandwidth at full cores only; None: the key has another format."""
+    found = _KEY.fullmatch(key)
+    if found is None or int(found[1]) < 1:
+        return None
+    cores, ways, peak = int(found[1]), int(found[2] or 0), found[3]
+    return NodeGroup(
+        1,
+        cores,
+        ways=ways,
+        min_ways=min(min_ways, ways) if ways else 1,
+        bandwidth_gbs=((cores, float(peak)),) if peak else (),
+    )

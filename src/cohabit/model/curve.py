@@ -58,10 +58,10 @@ def rising(curve: Curve, what: str, where: str) -> tuple[Curve, int]:
     for ways, value in zip(curve.ways, curve.values, strict=True):
         if value < highest * (1 - LARGEST_DIP):
             fall = 100 * (1 - value / highest)
+            problem = f"{what} falls by {fall:.1f} % to {value:g} at {ways} ways"
             raise InputError(
-                f"{what} falls by {fall:.1f} % to {value:g} at {ways} ways", where,
-                "more cache cannot make a program that much slower: measure that point again",
-            )  # fmt: skip
+                problem, where, "more cache cannot make a program that much slower: measure that point again"
+            )
         raised += value < highest
         highest = max(highest, value)
         values.append(highest)

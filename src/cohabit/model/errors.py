@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class InputError(Exception):
-    """What is wrong, where it is, and what to do about it, for a user that has never seen the project."""
+    """A wrong input or call: what, where and what to do, for a user that has never seen the project."""
 
     def __init__(self, what: str, where: str = "", fix: str = "") -> None:
         self.what, self.where, self.fix = what, where, fix

@@ -108,6 +108,21 @@ class NodeDrained(_Event, frozen=True):
     node: int
 
 
+class WindowSet(_Event, frozen=True):
+    """Nodes are closed to new jobs from begin to end: a reservation or maintenance was announced, or changed."""
+
+    name: str
+    begin_us: int
+    end_us: int
+    nodes: tuple[tuple[int, int], ...]  # (first, count)
+
+
+class WindowCleared(_Event, frozen=True):
+    """The window of this name is no longer planned."""
+
+    name: str
+
+
 class ProfileLearned(_Event, frozen=True):
     """An exclusive run of a program was measured: its time, or its curves, at one scale."""
 
@@ -163,9 +178,11 @@ class PeerReported(_Event, frozen=True):
 
 
 class SchemeChanged(_Event, frozen=True):
-    """An operator changed how jobs with mates in other domains are treated from now on."""
+    """An operator changed how jobs with mates in other domains are treated from now on, or one of them (`job_id`)."""
 
     scheme: Scheme
+    job_id: str = ""
+    from_file: bool = False  # the site file has changed
 
 
 class Recovered(_Event, frozen=True):
@@ -181,6 +198,7 @@ class Woken(_Event, frozen=True):
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
     | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | ProfileLearned | ProgramDrifted | ProfileShared | ProgressMeasured
-    | SharesRefused | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
+    | NodeUp | NodeDown | NodeDrained | WindowSet | WindowCleared
+    | ProfileLearned | ProgramDrifted | ProfileShared | ProgressMeasured | SharesRefused
+    | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
 )  # fmt: skip

@@ -51,6 +51,7 @@ class Terms(msgspec.Struct, frozen=True):
     dead_after_us: int = 180 * SECOND  # a mate not heard for this long while this domain waits for it counts as dead
     absent_after_us: int = 86_400 * SECOND  # so does a mate whose domain answers but has had no such job for this long
     when_dead: str = START_ALONE
+    give_up_us: int = 86_400 * SECOND  # with "wait": a job whose mate has been dead for this long fails
     watch_us: int = WHOLE_RUN  # how long after the start the mates must be heard; the wanted overlap at least
     drift_ppm: int = 500  # no clock gains or loses more than this against true time
     common_clock: bool = False  # the domains share one clock (a simulator): do not compare clocks
@@ -67,7 +68,10 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The members in the order of their domains' names, their terms, and how much later than the first each starts."""
+    """The members, the first of which leads attempts; their terms, and how much later than the first each starts.
+
+    All domains must have the members in the same order.
+    """
 
     name: str
     members: tuple[Member, ...]
@@ -97,9 +101,8 @@ def make_group(
 ) -> Group:
     """Return the group, or refuse it with the reason. `known`: all domains, if the caller knows them."""
     where = f"group {name}"
-    members = sorted(members, key=lambda member: member.domain)
     domains = [member.domain for member in members]
-    for first, second in pairwise(domains):
+    for first, second in pairwise(sorted(domains)):
         if first == second:
             raise InputError(f"has two jobs in domain {first}", where, "a group has one job in each domain")
     if not 2 <= len(domains) <= MOST_MEMBERS:
@@ -148,7 +151,7 @@ def _cycle(cause: dict[str, str], inside: str) -> list[str]:
 
 
 def _check_terms(terms: Terms, where: str) -> None:
-    positive = ("lease_us", "ask_us", "patience_us", "retry_us", "dead_after_us", "absent_after_us")
+    positive = ("lease_us", "ask_us", "patience_us", "retry_us", "dead_after_us", "absent_after_us", "give_up_us")
     if wrong := [name for name in positive if getattr(terms, name) <= 0]:
         raise InputError(f"{wrong[0]} must be more than 0", where)
     if min(terms.lead_us, terms.late_us, terms.round_trip_us) < 0 or terms.watch_us < WHOLE_RUN:

@@ -78,9 +78,10 @@ def drifted(old: ScaleProfile, new: ScaleProfile) -> str:
         if abs(new.time_s - old.time_s) > max(DRIFT * old.time_s, scatter):
             return f"its time went from {old.time_s:.4g} s to {new.time_s:.4g} s"
     for name, before, after in (
-        ("IPC", old.ipc, new.ipc), ("bandwidth", old.bandwidth_gbs, new.bandwidth_gbs),
+        ("IPC", old.ipc, new.ipc),
+        ("bandwidth", old.bandwidth_gbs, new.bandwidth_gbs),
         ("miss rate", old.miss_rate, new.miss_rate),
-    ):  # fmt: skip
+    ):
         if before is not None and after is not None:
             most = before.ways[-1]
             if abs(after.at(most) - before.at(most)) > 2 * DRIFT * max(before.at(most), 1e-9):

@@ -13,7 +13,9 @@ import msgspec
 from cohabit.model.errors import InputError
 from cohabit.model.texts import wrong_in_name
 
+VERSION = 2  # of the protocol; 1 had no standing
 NAME_LENGTH = 256
+MOST_STANDING = 256  # groups in a standing
 MOST_MEMBERS = 64
 _MOST = 2**48  # no correct controller counts this far
 NEVER = -1  # in place of an instant: there is none
@@ -32,12 +34,28 @@ GONE = "gone"  # cancelled or failed: it will never run
 PHASES = (UNSUBMITTED, IDLE, READY, RESERVING, VOTED, COMMITTED, RUNNING, FREE, ENDED, GONE)
 
 
+class GroupNodes(msgspec.Struct, frozen=True, array_like=True):
+    """The nodes that the sender's job of a group holds, or waits for."""
+
+    group: str
+    holds: bool
+    nodes: int
+
+
+class Standing(msgspec.Struct, frozen=True, array_like=True):
+    """The sender's nodes that matter for a deadlock: idle ones, and those that jobs with mates hold or wait for."""
+
+    free: int
+    groups: tuple[GroupNodes, ...]
+
+
 class _Message(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, kw_only=True):
     group: str
     sender: str
     receiver: str
     epoch: int
     seq: int
+    version: int = 1
 
 
 class Announce(_Message, frozen=True, kw_only=True):
@@ -45,6 +63,7 @@ class Announce(_Message, frozen=True, kw_only=True):
 
     job: str
     withdrawn: bool = False
+    standing: Standing | None = None  # of the whole domain; None: no job with mates holds nodes there
 
 
 class Status(_Message, frozen=True, kw_only=True):
@@ -62,6 +81,7 @@ class Status(_Message, frozen=True, kw_only=True):
     answers_epoch: int = 0
     estimate_us: int = NEVER  # how long until it could start, as far as it knows; a hint
     wants_estimate: bool = False  # it asks the receiver for the same
+    standing: Standing | None = None  # as in Announce
 
 
 class Prepare(_Message, frozen=True, kw_only=True):
@@ -135,7 +155,7 @@ def decode(data: bytes) -> Message:
     """Decode a message from the wire; raise InputError if it is not valid."""
     try:
         message = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is not a peer message: {error}", "peer") from error
     if problem := what_is_wrong(message):
         raise InputError(problem, "peer")
@@ -144,9 +164,17 @@ def decode(data: bytes) -> Message:
 
 def what_is_wrong(message: Message) -> str:
     """Return what is invalid in a message; empty: nothing."""
+    if not 0 < message.version <= VERSION:
+        return f"it is in version {message.version} of the protocol, known are 1 to {VERSION}: use the same release"
     names = [message.group, message.sender, message.receiver, getattr(message, "coordinator", "-") or "-"]
     names += getattr(message, "members", ())
     names += [message.job] if isinstance(message, Announce) else []
+    standing: Standing | None = getattr(message, "standing", None)
+    if standing is not None:
+        names += [one.group for one in standing.groups]
+        counts = (standing.free, *(one.nodes for one in standing.groups))
+        if len(standing.groups) > MOST_STANDING or not all(0 <= count < _MOST for count in counts):
+            return "a standing is too long or has a number out of range"
     if not all(0 < len(name) <= NAME_LENGTH for name in names):
         return "a name is empty or too long"
     if wrong := next((wrong for name in names if (wrong := wrong_in_name(name))), ""):

@@ -19,8 +19,8 @@ class Placement:
     bandwidth_mbs: int = 0  # booked on each node
     exclusive: bool = True
     purpose: str = "run"
-    parts: tuple[tuple[int, int], ...] = ()  # shared nodes: (class of nodes, how many of it), see core/ledger.py
     takes: tuple[tuple[int, ...], ...] = ()  # shared nodes: what it books on a node of each kind, by dimension
+    run_us: int = 0  # shared nodes: how long it is expected to run; 0: as long as it requests
 
     @property
     def nodes(self) -> int:
@@ -39,6 +39,8 @@ class Ask(NamedTuple):
     exclusive: bool
     purpose: str  # run, time or curve
     takes: tuple[tuple[int, ...], ...]  # whole units on a node of each kind, by dimension; (): not that kind
+    run_us: int = 0  # how long it is expected to run like this; 0: as long as it requests
+    share: float = 1.0  # the largest share of a node that it takes of any resource, where a placement weighs that
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,30 @@ class Reserve:
     kinds: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Promise:
+    """Promise the job in this row a start on shared nodes, or change its promise."""
+
+    row: int
+    latest_us: int  # by requested times; it never moves later unless nodes are lost
+    expected_us: int  # by expected run times; it may move
+    ranges: Ranges  # the nodes it counts on
+    ask: Ask  # how the job would run
+
+
+@dataclass(frozen=True)
+class Withdraw:
+    """Take back the promise made to the job in this row."""
+
+    row: int
+
+
 @dataclass
 class Plan:
     """Starts, moves and reservations in the order they were decided, and why the others wait."""
 
-    actions: list[Start | Move | Reserve] = field(default_factory=list)
+    actions: list[Start | Move | Reserve | Promise | Withdraw] = field(default_factory=list)
     waits: dict[int, str] = field(default_factory=dict)
     wake_us: int | None = None
     memory: dict[str, Any] = field(default_factory=dict)  # the state of policies, by their name; plain data
+    late: bool = False  # a wake came too late for a promise: its job no longer fits before the next promise

@@ -48,7 +48,7 @@ class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def complete(self) -> bool:
-        """Whether both the time and the curves are known."""
+        """True if both the time and the curves are known."""
         return self.time_s > 0 and self.ipc is not None and self.bandwidth_gbs is not None
 
 
@@ -166,9 +166,16 @@ def demand(
     _, stretch = capped_gbs(measured.bandwidth_gbs.at(most), factor, node, spread.cores)
     limit = stream_gbs(node, node.cores)
     return Demand(
-        scale, spread.nodes, spread.cores, ways, min(gbs, limit), measured.time_s * stretch, full, tolerable,
+        scale,
+        spread.nodes,
+        spread.cores,
+        ways,
+        min(gbs, limit),
+        measured.time_s * stretch,
+        full,
+        tolerable,
         alone=gbs > limit,
-    )  # fmt: skip
+    )
 
 
 class Classification(NamedTuple):

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cohabit.model.cluster import NodeGroup
+from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.curve import Curve
-from cohabit.model.hardware import hardware_key
 from cohabit.model.profile import Profile, ScaleProfile, capped_gbs, footprint, load_factor
 
 WAYS_EXPONENT = 0.7  # spread over k times the nodes, w ways serve a program like w * k^0.7

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from cohabit.model.cluster import NodeGroup
@@ -48,15 +48,12 @@ def _memory_mib(wish: Wish) -> int:
 
 CORES = Dimension("cores", "cores", lambda node: node.cores, lambda wish: wish.cores, 1.0)
 BANDWIDTH = Dimension(
-    "bandwidth", "MB/s",
+    "bandwidth",
+    "MB/s",
     lambda node: math.floor(1000 * stream_gbs(node, node.cores)) if node.bandwidth_gbs else WITHOUT_LIMIT,
-    lambda wish: math.ceil(1000 * wish.bandwidth_gbs - 1e-6), 1.0,
-)  # fmt: skip
+    lambda wish: math.ceil(1000 * wish.bandwidth_gbs - 1e-6),
+    1.0,
+)
 WAYS = Dimension("ways", "ways", lambda node: node.ways or WITHOUT_LIMIT, lambda wish: wish.ways, 2.0)
 MEMORY = Dimension("memory", "MiB", lambda node: node.memory_bytes // MIB or WITHOUT_LIMIT, _memory_mib)
 PARTITIONS = Dimension("partitions", "partitions", lambda node: node.closids or WITHOUT_LIMIT, lambda wish: 1)
-
-
-def weighted(dimension: Dimension, weight: float) -> Dimension:
-    """Return the same dimension with another weight."""
-    return replace(dimension, weight=weight)

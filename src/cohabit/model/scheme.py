@@ -1,4 +1,4 @@
-"""How a domain treats a job while its mates in other domains are not ready. No other domain needs to know this.
+"""The treatment of a job while its mates in other domains are not ready: a choice of each domain.
 
 The defaults are those of the coscheduling paper and of its simulator (docs/coscheduling.md).
 """
@@ -12,6 +12,8 @@ from cohabit.model.units import SECOND
 
 HOLD, YIELD, AGREE = "hold", "yield", "agree"
 SCHEMES = (HOLD, YIELD, AGREE)
+RELEASE, REPORT, IGNORE = "release", "report", "ignore"
+ON_DEADLOCK = (RELEASE, REPORT, IGNORE)
 
 
 class Scheme(msgspec.Struct, frozen=True):
@@ -25,6 +27,7 @@ class Scheme(msgspec.Struct, frozen=True):
     most_held: float = 1.0  # of all nodes; a hold that would exceed it yields instead
     most_yields: int = 0  # after so many yields a job holds; 0: it always yields
     raise_per_yield: float = 0.0  # added to a job's standing for each yield, in shares of itself; 0: nothing
+    on_deadlock: str = RELEASE  # groups that wait for each other's nodes: release one hold, only report, or not look
     bounded_hold_us: int = 0  # hold only if the mates expect to be ready within this time, else yield; 0: always hold
 
     def check(self) -> None:
@@ -33,6 +36,8 @@ class Scheme(msgspec.Struct, frozen=True):
             raise InputError(
                 f"does not know the scheme {self.scheme!r}", "coscheduling", f"use {', '.join(SCHEMES[:-1])} or {AGREE}"
             )
+        if self.on_deadlock not in ON_DEADLOCK:
+            raise InputError(f"on_deadlock = {self.on_deadlock!r}", "coscheduling", f"use {', '.join(ON_DEADLOCK)}")
         if not 0 <= self.most_held <= 1:
             raise InputError(f"cannot hold {self.most_held:g} of the nodes", "coscheduling", "give a share from 0 to 1")
         durations = (self.least_hold_us, self.release_us, self.offset_us, self.bounded_hold_us)

@@ -1,8 +1,12 @@
-"""Recent values of the machine's counters: one window per five minutes, for every node. Data only.
+"""Recent values of the machine's counters: one window per five minutes, for every node. No files, no clock.
 
 A counter is named SOURCE.NAME ("sysclassib.port_xmit_data"); amounts are per second, levels as they are. A feature is
 COUNTER.STAT with STAT one of min, max, mean, over the window and over a set of nodes (RUSH R2, R3). A window holds only
 what was known at its end: nothing of a job's own run may ever enter the features it is judged by (R60).
+
+Sources report totals; `growth` converts them to amounts per second, also across wraps and resets. A counter that fell
+has wrapped round (it was near its highest value and is near zero now) or was reset; after a reset the growth is
+unknown, and unknown is NaN, never a guess. A counter that stays at its highest value is unknown, too.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cohabit.model.errors import InputError
 from cohabit.model.job import WORKLOAD_TYPES as WORKLOAD_TYPES
@@ -23,6 +28,7 @@ WINDOW_US = 300_000_000
 STALE_US = 2 * WINDOW_US  # an older window says too little about the present to delay a job
 AHEAD_US = 60_000_000  # how much the clocks of nodes may differ
 _BLOCK = 32
+NEAR = 0.25  # of the range: how close to its ends a counter must be for its fall to be a wrap
 STATS = ("min", "max", "mean")
 CANARY_TIMES = ("canary.send_wait_s", "canary.recv_wait_s", "canary.allreduce_wait_s")
 
@@ -45,12 +51,12 @@ class Window:
 
     @property
     def nodes(self) -> int:
-        """How many nodes it covers."""
+        """The number of nodes it covers."""
         return len(self.mean)
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every node reported every counter."""
+        """True if every node reported every counter."""
         return not np.isnan(self.mean).any()
 
     @cached_property
@@ -98,12 +104,12 @@ def feature_names(counters: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{counter}.{stat}" for counter in counters for stat in STATS)
 
 
-def staleness(newest_end_us: int | None, now_us: int, limit_us: int = STALE_US) -> str:
+def staleness(newest_end_us: int | None, now_us: int) -> str:
     """Return why telemetry may not be used for gating; empty: the newest window is recent enough."""
     if newest_end_us is None:
         return "stale: there is no window yet"
     age_us = now_us - newest_end_us
-    if age_us > limit_us:
+    if age_us > STALE_US:
         return f"stale: newest window ended {_minutes(age_us)} ago"
     if age_us < -AHEAD_US:
         return f"stale: newest window ends {_minutes(-age_us)} from now, so a clock was set back"
@@ -134,3 +140,28 @@ def decode(content: bytes) -> Window:
     except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
         raise InputError(f"is not a window of telemetry: {error}", "telemetry") from error
     return Window(end_us, counters, *tables)
+
+
+class Growth(NamedTuple):
+    """Amounts per second (NaN: not known) and why some are not, or needed a correction."""
+
+    per_second: NDArray[np.float64]
+    wrapped: NDArray[np.bool_]
+    reset: NDArray[np.bool_]
+    stuck: NDArray[np.bool_]
+
+
+def growth(before: ArrayLike, after: ArrayLike, elapsed_s: ArrayLike, bits: ArrayLike, stays: ArrayLike) -> Growth:
+    """Return the growth of totals per second; NaN in either total is NaN in the answer. All arguments broadcast."""
+    first, last = np.asarray(before, np.float64), np.asarray(after, np.float64)
+    seconds, held = np.asarray(elapsed_s, np.float64), np.asarray(stays, np.bool_)
+    span = np.exp2(np.asarray(bits, np.float64))
+    fell = last < first
+    wrapped = fell & ~held & (first >= span * (1 - NEAR)) & (first <= span) & (last <= span * NEAR)
+    # A port without the extended counters keeps those declared as 64 bits wide in 32.
+    stuck = held & (first == last) & ((last >= span - 1) | (last == 2.0**32 - 1)) & (last > 0)
+    reset = fell & ~wrapped
+    grown = last - first + np.where(wrapped, span, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = np.where(reset | stuck | ~(seconds > 0), np.nan, grown / seconds)
+    return Growth(rates, wrapped, reset, stuck)

@@ -8,7 +8,7 @@ rejection code, so that nothing of the user's file is silently lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,24 +55,20 @@ class Workload:
         return len(self.submit_us)
 
     def order(self) -> NDArray[np.int64]:
-        """Rows in the order they are submitted: by submit time, ties in file order."""
+        """Return rows in the order they are submitted: by submit time, ties in file order."""
         if len(self) < 2 or bool((self.submit_us[1:] >= self.submit_us[:-1]).all()):
             return np.arange(len(self), dtype=np.int64)
         return np.argsort(self.submit_us, kind="stable").astype(np.int64)
 
     def take(self, rows: NDArray[np.int64]) -> Workload:
-        """The same workload with only these rows, in this order."""
-
-        def pick(column: Any) -> Any:
-            return None if column is None else column[rows]
-
-        after = None if self.after is None else [self.after[int(row)] for row in rows]
-        return Workload(
-            job_id=self.job_id[rows], submit_us=self.submit_us[rows], run_us=self.run_us[rows],
-            limit_us=self.limit_us[rows], processes=self.processes[rows], user=self.user[rows],
-            program=self.program[rows], rejection=self.rejection[rows], user_names=self.user_names,
-            program_names=self.program_names, memory_bytes=pick(self.memory_bytes),
-            partition=pick(self.partition), partition_names=self.partition_names, after=after,
-            extra={name: column[rows] for name, column in self.extra.items()}, max_nodes=self.max_nodes,
-            max_procs=self.max_procs, header=self.header, defects=self.defects, source=self.source,
-        )  # fmt: skip
+        """Return the same workload with only these rows, in this order."""
+        aligned = ("job_id", "submit_us", "run_us", "limit_us", "processes", "user", "program", "rejection")
+        columns = {name: getattr(self, name)[rows] for name in aligned}
+        return replace(
+            self,
+            **columns,
+            memory_bytes=None if self.memory_bytes is None else self.memory_bytes[rows],
+            partition=None if self.partition is None else self.partition[rows],
+            after=None if self.after is None else [self.after[int(row)] for row in rows],
+            extra={name: column[rows] for name, column in self.extra.items()},
+        )

@@ -16,30 +16,20 @@ import numpy as np
 
 from cohabit.compiled import compiled_free, compiled_lean
 from cohabit.model.mix import Ints
-from cohabit.optimise.division import MINIMUM, divide
-from cohabit.optimise.estimates import fill_spare, with_newcomer
-from cohabit.optimise.memo import insert, look_up, put, slot_of
-from cohabit.optimise.occupancy import share
+from cohabit.optimise.division import MINIMUM
+from cohabit.optimise.estimates import Planes, fill_spare, make_planes, with_newcomer
+from cohabit.optimise.memo import insert, look_up, work_out
 
-DIVIDED, SHARED = 0, 1  # how a node's cache is run
 DRAWS = 64  # attempts to find two jobs that differ
 EMPTY = -1
 TABLED = -1
 PATIENCE = 3  # proposals without a change before tables are made for a node
 
 
-class How(NamedTuple):
-    """The objective and options of the search."""
-
-    run: int
-    objective: int
-    charged: bool  # see division
-    margin: float  # by how much an estimate must fall short to decide alone; below 0: estimates decide nothing
-
-
 class Seating(NamedTuple):
     """The jobs of every node: `room` seats per node, one after another."""
 
+    room: int
     seats: Any  # job, or EMPTY
     seat_of: Any  # of every job
     kind_of: Any
@@ -60,27 +50,35 @@ class Scratch(NamedTuple):
     """Room for one node at a time."""
 
     kinds: Any
-    rows: Any
-    left: Any
-    right: Any
+    planes: Planes
     found: Any  # value, load, price of the node looked at
 
 
 def make_scratch(room: int, buckets: int) -> Scratch:
     """Scratch space for nodes of so many seats."""
-    plane = (room + 2, buckets + 1)
-    return Scratch(np.zeros(room + 1, np.int64), np.zeros(plane), np.zeros(plane), np.zeros(plane), np.zeros(3))
+    return Scratch(np.zeros(room + 1, np.int64), make_planes(room, buckets), np.zeros(3))
 
 
 def make_seating(seats: Ints, kind_of: Ints, nodes: int, buckets: int, word: int) -> Seating:
     """A seating that `seat_all` will value; word begins the random sequence."""
     room = len(seats) // nodes
     return Seating(
-        seats.copy(), np.zeros(len(kind_of), np.int64), kind_of, np.zeros(nodes, np.uint64),
-        np.zeros(nodes, np.uint64), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes), np.zeros(nodes, np.int64),
-        np.zeros((nodes, room + 1, buckets + 1)), np.zeros(nodes), seats.copy(), np.zeros(2),
+        room,
+        seats.copy(),
+        np.zeros(len(kind_of), np.int64),
+        kind_of,
+        np.zeros(nodes, np.uint64),
+        np.zeros(nodes, np.uint64),
+        np.zeros(nodes),
+        np.zeros(nodes),
+        np.zeros(nodes),
+        np.zeros(nodes, np.int64),
+        np.zeros((nodes, room + 1, buckets + 1)),
+        np.zeros(nodes),
+        seats.copy(),
+        np.zeros(2),
         np.array([word], np.uint64),
-    )  # fmt: skip
+    )
 
 
 @compiled_lean
@@ -95,46 +93,23 @@ def next_uniform(word):
 
 
 @compiled_lean
-def worth(kinds, count, tables, how, work):
-    """Value of a node with these jobs."""
-    if count == 0:
-        work.rest[:] = 0.0
-        return 0.0
-    if how.run == SHARED:
-        return share(kinds, count, tables, how.objective, work)
-    return divide(kinds, count, tables, how.objective, how.charged, work)
-
-
-@compiled_lean
-def gather(seats, kind_of, first, room, out_seat, in_kind, kinds):
-    """The kinds on a node in rising order, with the one at out_seat replaced by in_kind; how many there are."""
+def value_after(seating, node, out_seat, in_kind, key, second, valuer, scratch):
+    """Value a node after an exchange at one of its seats, and remember it; the answer is in scratch.found."""
     count = 0
-    for seat in range(first, first + room):
+    for seat in range(node * seating.room, (node + 1) * seating.room):
         if seat == out_seat:
             kind = in_kind
         else:
-            job = seats[seat]
-            kind = kind_of[job] if job != EMPTY else EMPTY
-        if kind == EMPTY:
-            continue
-        insert(kinds, count, kind)
-        count += 1
-    return count
+            job = seating.seats[seat]
+            kind = seating.kind_of[job] if job != EMPTY else EMPTY
+        if kind != EMPTY:
+            insert(scratch.kinds, count, kind)
+            count += 1
+    work_out(scratch.kinds, count, key, second, valuer, scratch.found)
 
 
 @compiled_lean
-def work_out(seating, node, room, out_seat, in_kind, key, second, tables, how, work, scratch, memo):
-    """Value a node after an exchange at one of its seats, and remember it; the answer is in scratch.found."""
-    count = gather(seating.seats, seating.kind_of, node * room, room, out_seat, in_kind, scratch.kinds)
-    scratch.found[0] = worth(scratch.kinds, count, tables, how, work)
-    scratch.found[1] = work.rest[0]
-    scratch.found[2] = work.rest[1]
-    place = slot_of(memo, key, second)
-    put(memo, place, key, second, scratch.found[0], scratch.found[1], scratch.found[2])
-
-
-@compiled_lean
-def tabled(seating, node, room, tables, how, scratch):
+def tabled(seating, node, valuer, scratch):
     """Return whether the node's tables exist; they are made once it has not changed for some time."""
     if seating.age[node] == TABLED:
         return True
@@ -142,23 +117,22 @@ def tabled(seating, node, room, tables, how, scratch):
     if seating.age[node] < PATIENCE:
         return False
     count = 0
-    for seat in range(node * room, (node + 1) * room):
+    for seat in range(node * seating.room, (node + 1) * seating.room):
         job = seating.seats[seat]
         if job != EMPTY:
             scratch.kinds[count] = seating.kind_of[job]
             count += 1
-    fill_spare(
-        scratch.kinds, count, tables, how.objective, seating.load[node], seating.price[node], scratch.rows,
-        scratch.left, scratch.right, seating.spare[node],
-    )  # fmt: skip
+    tables, load, price = valuer.tables, seating.load[node], seating.price[node]
+    fill_spare(scratch.kinds, count, tables, valuer.objective, load, price, scratch.planes, seating.spare[node])
     seating.estimate[node] = seating.spare[node, count, tables.mpki.shape[1] - 1]
     seating.age[node] = TABLED
     return True
 
 
 @compiled_lean
-def estimated_change(seating, seat, in_kind, room, tables, how, scratch):
-    """What the node of this seat would gain from another kind there, by its tables."""
+def estimated_change(seating, seat, in_kind, valuer, scratch):
+    """Gain of the node of this seat from another kind there, by its tables."""
+    room, tables, objective = seating.room, valuer.tables, valuer.objective
     node = seat // room
     place = 0
     count = 0
@@ -174,16 +148,15 @@ def estimated_change(seating, seat, in_kind, room, tables, how, scratch):
     if in_kind == EMPTY:
         left = seating.spare[node, place, tables.mpki.shape[1] - 1] if others > 0 else 0.0
         return left - seating.estimate[node]
-    found = with_newcomer(
-        seating.spare[node, place], others, in_kind, tables, how.objective, seating.load[node], seating.price[node],
-        scratch.rows[room],
-    )  # fmt: skip
+    spare, load, price = seating.spare[node, place], seating.load[node], seating.price[node]
+    found = with_newcomer(spare, others, in_kind, tables, objective, load, price, scratch.planes.rows[room])
     return found - seating.estimate[node]
 
 
 @compiled_free
-def seat_all(seating, room, tables, how, work, scratch, memo):
+def seat_all(seating, valuer, scratch):
     """Value every node of a fresh seating and begin the totals."""
+    room, tables = seating.room, valuer.tables
     total = 0.0
     for node in range(seating.value.shape[0]):
         key = np.uint64(0)
@@ -196,8 +169,8 @@ def seat_all(seating, room, tables, how, work, scratch, memo):
                 second += tables.second_key[seating.kind_of[job]]
         seating.key[node] = key
         seating.second[node] = second
-        if not look_up(memo, key, second, scratch.found):
-            work_out(seating, node, room, -1, EMPTY, key, second, tables, how, work, scratch, memo)
+        if not look_up(valuer.memo, key, second, scratch.found):
+            value_after(seating, node, -1, EMPTY, key, second, valuer, scratch)
         seating.value[node] = scratch.found[0]
         seating.load[node] = scratch.found[1]
         seating.price[node] = scratch.found[2]
@@ -209,11 +182,15 @@ def seat_all(seating, room, tables, how, work, scratch, memo):
 
 
 @compiled_free
-def anneal(seating, room, tables, how, work, scratch, memo, swaps, temperature, cooling):
-    """Propose so many swaps, the temperature times `cooling` after each; returns how many could be proposed."""
+def anneal(seating, valuer, scratch, margin, swaps, temperature, cooling):
+    """Propose so many swaps, the temperature times `cooling` after each; return how many could be proposed.
+
+    An estimate that falls short by more than `margin` decides alone; below 0 estimates decide nothing.
+    """
+    room, tables, memo = seating.room, valuer.tables, valuer.memo
     jobs = seating.seat_of.shape[0]
     seats = seating.seats.shape[0]
-    estimating = how.run == DIVIDED and how.objective != MINIMUM and how.margin >= 0.0
+    estimating = not valuer.shared and valuer.objective != MINIMUM and margin >= 0.0
     for done in range(swaps):
         found = False
         here = 0
@@ -256,23 +233,23 @@ def anneal(seating, room, tables, how, work, scratch, memo, swaps, temperature, 
             sure = True
             if known_a:
                 guess += value_a - seating.value[a]
-            elif tabled(seating, a, room, tables, how, scratch):
-                guess += estimated_change(seating, here, kind_there, room, tables, how, scratch)
+            elif tabled(seating, a, valuer, scratch):
+                guess += estimated_change(seating, here, kind_there, valuer, scratch)
             else:
                 sure = False
             if known_b:
                 guess += value_b - seating.value[b]
-            elif sure and tabled(seating, b, room, tables, how, scratch):
-                guess += estimated_change(seating, there, kind_here, room, tables, how, scratch)
+            elif sure and tabled(seating, b, valuer, scratch):
+                guess += estimated_change(seating, there, kind_here, valuer, scratch)
             else:
                 sure = False
-            if sure and guess < least - how.margin:
+            if sure and guess < least - margin:
                 continue
         if not known_a:
-            work_out(seating, a, room, here, kind_there, key_a, second_a, tables, how, work, scratch, memo)
+            value_after(seating, a, here, kind_there, key_a, second_a, valuer, scratch)
             value_a, load_a, price_a = scratch.found[0], scratch.found[1], scratch.found[2]
         if not known_b:
-            work_out(seating, b, room, there, kind_here, key_b, second_b, tables, how, work, scratch, memo)
+            value_after(seating, b, there, kind_here, key_b, second_b, valuer, scratch)
             value_b, load_b, price_b = scratch.found[0], scratch.found[1], scratch.found[2]
         change = (value_a + value_b) - (seating.value[a] + seating.value[b])
         if change < least:

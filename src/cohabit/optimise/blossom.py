@@ -39,7 +39,7 @@ class Search(NamedTuple):
     queue: np.ndarray  # OUTER vertices not examined yet
     stack: np.ndarray
     seen: np.ndarray
-    counts: np.ndarray  # queue head, queue tail, numbers in use, mark of the last walk
+    counts: np.ndarray  # queue head, queue tail, numbers in use, mark of the last search for a meeting point
 
 
 HEAD, TAIL, USED, MARK = 0, 1, 2, 3
@@ -87,7 +87,7 @@ def _set_top(s, x, blossom):
 
 @compiled
 def _turn(s, blossom, child):
-    """Where the child is on the cycle, made even by walking the cycle the other way round."""
+    """Place of the child on the cycle, made even by turning the cycle round."""
     cycle, size = s.members[blossom], s.size[blossom]
     place = 0
     while cycle[place] != child:
@@ -357,12 +357,23 @@ def heaviest_perfect_matching(weight):
     n = len(weight)
     most = n + n // 2 + 1
     s = Search(
-        2 * weight, np.zeros(most, np.int64), np.full((most, most), NOTHING, np.int32), np.full(most, NOTHING),
-        np.full(most, NOTHING), np.full(most, NOTHING), np.full(most, FREE), np.full(most, NOTHING), np.full(most, FAR),
-        np.full((n // 2 + 1, n), NOTHING, np.int32), np.full((n // 2 + 1, n), NOTHING, np.int32),
-        np.zeros(n // 2 + 1, np.int64), np.zeros(4 * n + 4, np.int64), np.zeros((2 * most, 2), np.int64),
-        np.zeros(most, np.int64), np.zeros(4, np.int64),
-    )  # fmt: skip
+        2 * weight,
+        np.zeros(most, np.int64),
+        np.full((most, most), NOTHING, np.int32),
+        np.full(most, NOTHING),
+        np.full(most, NOTHING),
+        np.full(most, NOTHING),
+        np.full(most, FREE),
+        np.full(most, NOTHING),
+        np.full(most, FAR),
+        np.full((n // 2 + 1, n), NOTHING, np.int32),
+        np.full((n // 2 + 1, n), NOTHING, np.int32),
+        np.zeros(n // 2 + 1, np.int64),
+        np.zeros(4 * n + 4, np.int64),
+        np.zeros((2 * most, 2), np.int64),
+        np.zeros(most, np.int64),
+        np.zeros(4, np.int64),
+    )
     s.counts[USED] = n
     for u in range(n):
         s.top[u] = u

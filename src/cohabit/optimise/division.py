@@ -58,9 +58,18 @@ def make_work(room: int, buckets: int) -> Work:
     """Scratch space for so many jobs on a node."""
     plane = (room, buckets + 1)
     return Work(
-        np.zeros(room), np.zeros(room), np.zeros(room), np.zeros(plane), np.zeros(plane), np.zeros(room, np.int64),
-        np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(2), np.zeros(room), np.zeros(room),
-    )  # fmt: skip
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(room),
+        np.zeros(plane),
+        np.zeros(plane),
+        np.zeros(room, np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(2),
+        np.zeros(room),
+        np.zeros(room),
+    )
 
 
 @compiled_lean
@@ -82,7 +91,7 @@ def load_at(kinds, count, tables, sizes, work):
 
 @compiled_lean
 def value_of(kinds, count, tables, objective, load, work):
-    """What programs that miss `work.misses` are worth at this load; larger is better, missed bounds count heavily."""
+    """Value of programs that miss `work.misses` at this load; larger is better, missed bounds count heavily."""
     cost_now = latency(load)
     total = 0.0
     smallest = np.inf
@@ -145,8 +154,9 @@ def curve_of(kind, tables, objective, load, price, floor, top, row):
 
 
 @compiled_lean
-def project(kinds, count, tables, objective, load, price, floor, top, work):
-    """Value curves at this load: one row of work.values per program, sizes 1 to top."""
+def project(kinds, count, tables, objective, load, price, floor, work):
+    """Value curves at this load: one row of work.values per program, of all sizes that leave the others one each."""
+    top = tables.mpki.shape[1] - count
     for i in range(count):
         curve_of(kinds[i], tables, objective, load, price, floor, top, work.values[i])
 
@@ -250,7 +260,6 @@ def try_all(kinds, count, tables, objective, work):
 def divide(kinds, count, tables, objective, charged, work):
     """Value of the best division found for the programs `kinds[:count]`; their sizes are left in work.kept."""
     buckets = tables.mpki.shape[1] - 1
-    top = buckets - count + 1
     split_equally(count, buckets, work.sizes)
     for i in range(count):
         work.kept[i] = work.sizes[i]
@@ -259,7 +268,7 @@ def divide(kinds, count, tables, objective, charged, work):
     price = price_of(kinds, count, tables, objective, load, work)
     work.rest[0] = load
     work.rest[1] = price
-    if top == 1 or count == 1:
+    if count == 1 or count == buckets:
         return highest
     if divisions(count, buckets) <= (FEW_FOR_FAIRNESS if objective == MINIMUM else FEW):
         return try_all(kinds, count, tables, objective, work)
@@ -267,9 +276,9 @@ def divide(kinds, count, tables, objective, charged, work):
     for _ in range(ROUNDS):
         floor = 0.0
         if aim == MINIMUM:
-            project(kinds, count, tables, WEIGHTED, load, 0.0, 0.0, top, work)
+            project(kinds, count, tables, WEIGHTED, load, 0.0, 0.0, work)
             floor = largest_minimum(count, buckets, work.values, work.best)
-        project(kinds, count, tables, aim, load, price if charged else 0.0, floor, top, work)
+        project(kinds, count, tables, aim, load, price if charged else 0.0, floor, work)
         for i in range(count):
             work.before[i] = work.sizes[i]
         largest_sum(count, buckets, work.values, work.best, work.sizes)

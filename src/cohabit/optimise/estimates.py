@@ -1,4 +1,4 @@
-"""What exchanging one job would change, estimated from tables of a node at rest. Compiled.
+"""The effect of exchanging one job, estimated from tables of a node at rest. Compiled.
 
 At the load and price of a node's best division, `spare[seat, c]` is the most that the other jobs are worth together
 with c buckets. A newcomer in that seat then adds the best of its own curve and what is left: some sixty steps instead
@@ -8,11 +8,27 @@ what is not worth a closer look; every value that is kept comes from `division`.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from cohabit.compiled import compiled_lean
 from cohabit.optimise.division import HARMONIC, curve_of
 from cohabit.optimise.law import latency
+
+
+class Planes(NamedTuple):
+    """Room for the tables of one node: (seats + 2) x (buckets + 1) numbers each."""
+
+    rows: Any  # the curve of every job
+    left: Any  # the most that the first i jobs are worth
+    right: Any  # the same of all jobs from number i up
+
+
+def make_planes(room: int, buckets: int) -> Planes:
+    """Room for nodes of so many seats."""
+    shape = (room + 2, buckets + 1)
+    return Planes(np.zeros(shape), np.zeros(shape), np.zeros(shape))
 
 
 @compiled_lean
@@ -29,8 +45,9 @@ def join(left, fewest_left, right, fewest_right, most, now):
 
 
 @compiled_lean
-def fill_spare(kinds, count, tables, objective, load, price, rows, left, right, spare):
+def fill_spare(kinds, count, tables, objective, load, price, planes, spare):
     """spare[i] for every job i of a node, and spare[count]: what all of them are worth with fewer buckets."""
+    rows, left, right = planes
     buckets = tables.mpki.shape[1] - 1
     most = min(buckets - count + 2, buckets)  # sizes that one of them can have when another has left
     left[0, :] = -np.inf

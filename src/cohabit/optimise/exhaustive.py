@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from cohabit.model.mix import Ints
-from cohabit.optimise.node import Division, divided, law_at, undivided
+from cohabit.optimise.node import Division, divided, law_at
 from cohabit.optimise.tables import Problem
 
 MOST_JOBS = 16
@@ -30,8 +30,8 @@ def best_division(problem: Problem, jobs: Sequence[int], worth: Callable[[Divisi
     return max(trials, key=value)
 
 
-def best_placement(problem: Problem, dividing: bool = True, exactly: bool = False) -> tuple[float, Ints]:
-    """The largest weighted speedup of any placement, and one that has it; `exactly`: nodes by best_division, too.
+def best_placement(problem: Problem) -> tuple[float, Ints]:
+    """The largest weighted speedup of any placement, and one that has it.
 
     Nodes are alike, so the first job that has no node yet begins the next one: every set of sets is tried once.
     """
@@ -40,11 +40,7 @@ def best_placement(problem: Problem, dividing: bool = True, exactly: bool = Fals
 
     @cache
     def worth(mask: int) -> float:
-        members = _members(mask)
-        if not dividing:
-            return undivided(problem, members).weighted_speedup
-        found = best_division(problem, members) if exactly else divided(problem, members)
-        return found.weighted_speedup
+        return divided(problem, _members(mask)).weighted_speedup
 
     @cache
     def best(mask: int, nodes: int) -> tuple[float, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from cohabit.model.errors import InputError
 from cohabit.model.mix import Ints
 from cohabit.optimise import clusters, division, law
+from cohabit.optimise.clusters import Cache, Crowd
 from cohabit.optimise.division import make_work
 from cohabit.optimise.node import Division, by_kind, law_at
 from cohabit.optimise.tables import OBJECTIVES, Problem
@@ -31,21 +32,20 @@ class Grouped:
 def clustered(problem: Problem, jobs: Sequence[int] | Ints, limits: Limits, objective: str = "weighted") -> Grouped:
     """The best groups found: at most as many as the hardware has, each sharing a run of ways."""
     ordered = by_kind(problem, jobs)
-    count = len(ordered)
-    ways, capacity = limits.reach(problem.mix.buckets)
-    work, all_work = make_work(count, problem.mix.buckets), make_work(count, problem.mix.buckets)
-    members, ends, shares = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
-    _, runs, _ = clusters.cluster(
-        problem.kind_of[ordered], count, problem.tables, OBJECTIVES[objective], ways, capacity, limits.min_ways,
-        limits.groups, work, all_work, members, ends, shares,
-    )  # fmt: skip
-    begins = [0, *ends[: runs - 1].tolist()]
-    groups = tuple(
-        Group(tuple(sorted(ordered[members == run].tolist())), int(ways[begins[run]]),
-              int(ways[ends[run]] - ways[begins[run]]))
-        for run in range(runs)
-    )  # fmt: skip
-    return Grouped(law_at(problem, ordered, shares), groups)
+    crowd, cache = _prepared(problem, ordered, limits, objective)
+    runs, ends, shares = clusters.cluster(crowd, cache, limits.groups)
+    begins = np.concatenate([[0], ends[:-1]])
+    members = [tuple(sorted(ordered[runs == run].tolist())) for run in range(len(ends))]
+    return Grouped(law_at(problem, ordered, shares), _groups(members, cache.ways, begins, ends))
+
+
+def _prepared(problem: Problem, jobs: Ints, limits: Limits, objective: str) -> tuple[Crowd, Cache]:
+    """Return the jobs and the cache as the kernels take them."""
+    count, buckets = len(jobs), problem.mix.buckets
+    work, all_work = make_work(count, buckets), make_work(count, buckets)
+    room = np.zeros(count, np.int64)
+    crowd = Crowd(problem.kind_of[jobs], problem.tables, OBJECTIVES[objective], work, all_work, room)
+    return crowd, Cache(*limits.reach(buckets), limits.min_ways, buckets / limits.ways)
 
 
 def one_each(
@@ -54,30 +54,22 @@ def one_each(
     """Give every job its own run of ways: equal ones, or by the dynamic programme over whole units at rest."""
     ordered = by_kind(problem, jobs)
     check_one_each(len(ordered), limits)
-    ways, capacity = limits.reach(problem.mix.buckets)
-    count = len(ordered)
+    crowd, cache = _prepared(problem, ordered, limits, objective)
     if equal:
-        return _equal(problem, ordered, limits, ways, capacity)
-    each = problem.mix.buckets / limits.ways
-    work = make_work(count, problem.mix.buckets)
-    kinds, code = problem.kind_of[ordered], OBJECTIVES[objective]
-    alone_runs, found, best = np.arange(count), np.zeros(count, np.int64), None
+        return _equal(problem, ordered, limits, cache)
+    count, best = len(ordered), None
     trial = law_at(problem, ordered, np.full(count, problem.mix.buckets / count))
     for _ in range(division.ROUNDS):
-        load, price = trial.load, _price(problem, trial, code, work)
-        curves = np.zeros((count, limits.ways + 1))
-        for job in range(count):
-            clusters.pool_curve(
-                kinds, alone_runs, job, count, problem.tables, code, load, price, each, found, curves[job], work
-            )
+        load = trial.load
+        curves = clusters.own_curves(crowd, cache, load, _price(problem, trial, crowd))
         order, ends = np.arange(count), np.zeros(count, np.int64)
-        clusters.arrange(curves, order, count, ways, capacity, limits.min_ways, each, code, ends)
+        clusters.arrange(curves, order, count, cache, crowd.objective, ends)
         begins = np.concatenate([[0], ends[:-1]])
         sizes = np.zeros(count)
-        sizes[order] = capacity[ends] - capacity[begins]
+        sizes[order] = cache.capacity[ends] - cache.capacity[begins]
         trial = law_at(problem, ordered, sizes)
         if best is None or _worth(trial, objective) > _worth(best.division, objective) + 1e-12:
-            best = Grouped(trial, _runs(ordered[order], ways, begins, ends))
+            best = Grouped(trial, _groups([(job,) for job in ordered[order].tolist()], cache.ways, begins, ends))
         elif abs(trial.load - load) < 1e-9:
             break
     assert best is not None
@@ -96,13 +88,13 @@ def check_one_each(count: int, limits: Limits) -> None:
         )
 
 
-def _price(problem: Problem, one: Division, code: int, work: division.Work) -> float:
+def _price(problem: Problem, one: Division, crowd: Crowd) -> float:
     """The price of bandwidth at these sizes."""
-    kinds, tables = problem.kind_of[one.jobs], problem.tables
+    kinds, tables, work = crowd.kinds, problem.tables, crowd.work
     for at, (kind, size) in enumerate(zip(kinds.tolist(), one.sizes.tolist(), strict=True)):
         work.misses[at] = law.misses_at(tables.mpki[kind], size)
-        work.cpi0[at], work.cost[at] = tables.cpi0[kind], tables.cost[kind]
-    return float(division.price_of(kinds, len(kinds), tables, code, one.load, work))
+    work.cpi0[:], work.cost[:] = tables.cpi0[kinds], tables.cost[kinds]
+    return float(division.price_of(kinds, len(kinds), tables, crowd.objective, one.load, work))
 
 
 def _worth(one: Division, objective: str) -> float:
@@ -111,8 +103,8 @@ def _worth(one: Division, objective: str) -> float:
     return float(one.speeds.min()) if objective == "min" else one.weighted_speedup
 
 
-def _equal(problem: Problem, jobs: Ints, limits: Limits, ways: Ints, capacity: np.ndarray) -> Grouped:
-    count = len(jobs)
+def _equal(problem: Problem, jobs: Ints, limits: Limits, cache: Cache) -> Grouped:
+    count, ways = len(jobs), cache.ways
     ends: list[int] = []
     for number in range(count):  # as near to equal as whole units and the fewest ways allow
         aim, begin, after = limits.ways * (number + 1) / count, ends[-1] if ends else 0, count - 1 - number
@@ -124,12 +116,12 @@ def _equal(problem: Problem, jobs: Ints, limits: Limits, ways: Ints, capacity: n
         ends.append(len(ways) - 1 if not after else min(fits, key=lambda end: abs(float(ways[end]) - aim)))
     stops = np.array(ends)
     begins = np.concatenate([[0], stops[:-1]])
-    sizes = capacity[stops] - capacity[begins]
-    return Grouped(law_at(problem, jobs, sizes), _runs(jobs, ways, begins, stops))
+    sizes = cache.capacity[stops] - cache.capacity[begins]
+    return Grouped(law_at(problem, jobs, sizes), _groups([(job,) for job in jobs.tolist()], ways, begins, stops))
 
 
-def _runs(jobs: Ints, ways: Ints, begins: Ints, ends: Ints) -> tuple[Group, ...]:
+def _groups(members: Sequence[tuple[int, ...]], ways: Ints, begins: Ints, ends: Ints) -> tuple[Group, ...]:
     return tuple(
-        Group((job,), int(ways[begin]), int(ways[end] - ways[begin]))
-        for job, begin, end in zip(jobs.tolist(), begins.tolist(), ends.tolist(), strict=True)
+        Group(jobs, int(ways[begin]), int(ways[end] - ways[begin]))
+        for jobs, begin, end in zip(members, begins.tolist(), ends.tolist(), strict=True)
     )

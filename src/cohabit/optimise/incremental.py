@@ -3,7 +3,7 @@
 A move takes one job from a node to another (between L3 domains of a server, or in the plan of a job not yet started);
 the caller says which jobs may move and which nodes are open. With k = 0 only caches are divided anew. With k > 0 a
 newcomer may take the place of a job that is better off elsewhere, which may in turn displace another, k times; after
-a departure up to k jobs may follow into the free room. Every step must gain more than `least_gain` of weighted speedup.
+a departure up to k jobs may follow into the free room. Every step must gain more than LEAST_GAIN of weighted speedup.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.model.mix import Floats, Ints
-from cohabit.optimise import arrivals, division
+from cohabit.model.mix import Ints
+from cohabit.optimise import arrivals
 from cohabit.optimise.arrivals import EMPTY
-from cohabit.optimise.division import Tables, make_work
-from cohabit.optimise.memo import make_memo
-from cohabit.optimise.tables import OBJECTIVES
+from cohabit.optimise.division import WEIGHTED, Tables, make_work
+from cohabit.optimise.estimates import Planes, make_planes
+from cohabit.optimise.memo import Valuer, make_memo
 
 LEAST_GAIN = 0.01
 MEMO = 2**16
@@ -36,10 +36,8 @@ class State(NamedTuple):
     load: Any
     price: Any
     estimate: Any
-    spare: Any
-    rows: Any
-    left: Any
-    right: Any
+    spare: Any  # nodes x (seats + 1) x (buckets + 1): see estimates
+    planes: Planes
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Decision:
-    """Where the newcomer goes (-1: nowhere, there is no room), what moves, and what all of it gains."""
+    """The node of the newcomer (-1: there is no room), the moves of others, and what all of it gains."""
 
     node: int
     moves: tuple[Move, ...]
@@ -63,45 +61,39 @@ class Decision:
 class Nodes:
     """Nodes that are all alike, and the jobs on them. A job is any number; its kind is a row of the tables."""
 
-    def __init__(self, tables: Tables, nodes: int, room: int, objective: str = "weighted") -> None:
+    def __init__(self, tables: Tables, nodes: int, room: int) -> None:
         buckets = tables.mpki.shape[1] - 1
-        plane = (room + 2, buckets + 1)
-        self.tables, self.room, self.code = tables, min(room, buckets), OBJECTIVES[objective]
-        assert self.code != division.MINIMUM, "a sum decides here: weighted or harmonic"
+        self.room = min(room, buckets)
         self.jobs: Ints = np.full((nodes, self.room), EMPTY, np.int64)
         self.movable: Flags = np.ones((nodes, self.room), np.bool_)
         self.open: Flags = np.ones(nodes, np.bool_)
         self.state = State(
-            np.full((nodes, self.room), EMPTY, np.int64), np.zeros(nodes, np.int64), np.zeros(nodes), np.zeros(nodes),
-            np.zeros(nodes), np.zeros(nodes), np.zeros((nodes, self.room + 1, buckets + 1)), np.zeros(plane),
-            np.zeros(plane), np.zeros(plane),
-        )  # fmt: skip
+            np.full((nodes, self.room), EMPTY, np.int64),
+            np.zeros(nodes, np.int64),
+            np.zeros(nodes),
+            np.zeros(nodes),
+            np.zeros(nodes),
+            np.zeros(nodes),
+            np.zeros((nodes, self.room + 1, buckets + 1)),
+            make_planes(room, buckets),
+        )
         self._seat: dict[int, tuple[int, int]] = {}
-        self._work, self._memo = make_work(self.room + 1, buckets), make_memo(MEMO)
+        self._valuer = Valuer(tables, WEIGHTED, make_work(self.room + 1, buckets), make_memo(MEMO))
         self._refresh(range(nodes))
 
     @property
     def value(self) -> float:
-        """Return the value of all nodes together, by the objective."""
+        """Value of all nodes together."""
         return float(self.state.value.sum())
 
-    @property
-    def values(self) -> Floats:
-        """Return the value of every node."""
-        found: Floats = self.state.value
-        return found
-
     def node_of(self, job: int) -> int:
-        """Return the node of a job."""
         return self._seat[job][0]
 
     def kind_of(self, job: int) -> int:
-        """Return the kind of a job."""
         node, seat = self._seat[job]
         return int(self.state.kinds[node, seat])
 
     def on(self, node: int) -> list[int]:
-        """Return the jobs of a node."""
         return [job for job in self.jobs[node].tolist() if job != EMPTY]
 
     def put(self, job: int, kind: int, node: int, movable: bool = True) -> None:
@@ -120,52 +112,47 @@ class Nodes:
         self._refresh([node])
         return node
 
-    def arrive(
-        self, job: int, kind: int, moves: int = 0, movable: bool = True, least_gain: float = LEAST_GAIN
-    ) -> Decision:
+    def arrive(self, job: int, kind: int, moves: int = 0, movable: bool = True) -> Decision:
         """Decide on a newcomer and carry it out: its node, and at most `moves` moves of others."""
         done: list[Move] = []
         gained, first = 0.0, EMPTY
-        homeless, homeless_kind, may_move, origin = job, kind, movable, EMPTY
+        placing, placing_kind, may_move, origin = job, kind, movable, EMPTY
         while True:
-            node, gain, near = self._best_node(homeless_kind)
+            node, gain, near = self._best_node(placing_kind)
             if node < 0:
                 return Decision(-1, (), 0.0)  # no room anywhere: nothing was displaced either
             if len(done) < moves:
                 at, seat, to, better = arrivals.best_displacement(
-                    homeless_kind, self.movable, self.open, near[: arrivals.VACANT], self.state, self.tables, self.code,
-                    self._work, self._memo,
-                )  # fmt: skip
-                if at >= 0 and better > gain + least_gain:
+                    placing_kind, self.movable, self.open, near[: arrivals.VACANT], self.state, self._valuer
+                )
+                if at >= 0 and better > gain + LEAST_GAIN:
                     other, other_kind = int(self.jobs[at, seat]), int(self.state.kinds[at, seat])
                     other_moves = bool(self.movable[at, seat])
                     before = float(self.state.value[at])
                     del self._seat[other]
-                    self._sit(homeless, homeless_kind, int(at), int(seat), may_move)
+                    self._sit(placing, placing_kind, int(at), int(seat), may_move)
                     self._refresh([int(at)])
                     gained += float(self.state.value[at]) - before
                     first = int(at) if first < 0 else first
                     if origin >= 0:
-                        done[-1] = Move(homeless, origin, int(at))
+                        done[-1] = Move(placing, origin, int(at))
                     done.append(Move(other, int(at), int(to)))
-                    homeless, homeless_kind, may_move, origin = other, other_kind, other_moves, int(at)
+                    placing, placing_kind, may_move, origin = other, other_kind, other_moves, int(at)
                     continue
-            self.put(homeless, homeless_kind, node, may_move)
+            self.put(placing, placing_kind, node, may_move)
             gained += gain
             if origin >= 0:
-                done[-1] = Move(homeless, origin, node)
+                done[-1] = Move(placing, origin, node)
             return Decision(node if first < 0 else first, tuple(done), gained)
 
-    def leave(self, job: int, moves: int = 0, least_gain: float = LEAST_GAIN) -> Decision:
+    def leave(self, job: int, moves: int = 0) -> Decision:
         """Remove a job; at most `moves` jobs follow into the free room, one after another."""
         before = self.value
         to = self.remove(job)
         done: list[Move] = []
         while len(done) < moves and self.open[to]:
-            node, seat, gain = arrivals.best_arrival_from(
-                to, self.movable, self.open, self.state, self.tables, self.code, self._work, self._memo
-            )
-            if node < 0 or gain <= least_gain:
+            node, seat, gain = arrivals.best_arrival_from(to, self.movable, self.open, self.state, self._valuer)
+            if node < 0 or gain <= LEAST_GAIN:
                 break
             other, kind = int(self.jobs[node, seat]), int(self.state.kinds[node, seat])
             self.remove(other)
@@ -175,9 +162,7 @@ class Nodes:
         return Decision(-1, tuple(done), self.value - before)
 
     def _best_node(self, kind: int) -> tuple[int, float, Ints]:
-        node, gain, near = arrivals.best_node(
-            kind, self.open, self.state, self.tables, self.code, self._work, self._memo
-        )
+        node, gain, near = arrivals.best_node(kind, self.open, self.state, self._valuer)
         return int(node), float(gain), near
 
     def _sit(self, job: int, kind: int, node: int, seat: int, movable: bool) -> None:
@@ -186,4 +171,4 @@ class Nodes:
         self._seat[job] = (node, seat)
 
     def _refresh(self, nodes: Sequence[int] | range) -> None:
-        arrivals.refresh(np.array(nodes, dtype=np.int64), self.state, self.tables, self.code, self._work, self._memo)
+        arrivals.refresh(np.array(nodes, dtype=np.int64), self.state, self._valuer)

@@ -75,7 +75,7 @@ def group_makespan(group, degradation, durations):
 
 @compiled
 def group_cost(group, degradation, durations, by_saving):
-    """What the search lowers: the worst slowdown, or the seconds saved against running one after the other, negated."""
+    """The cost to be lowered: the worst slowdown, or the seconds saved against running one after the other, negated."""
     if not by_saving:
         return worst_slowdown(group, degradation)
     serial = 0.0

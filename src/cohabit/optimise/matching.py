@@ -117,8 +117,9 @@ def kept(pairs: Iterable[Group], weights: Floats, threshold: float) -> Matching:
     """Return the pairs within the threshold; all other jobs, and those without a partner, are alone."""
     ordered = sorted(pairs)
     within = [pair for pair in ordered if weights[pair] <= threshold]
-    return _matching(within, [float(weights[pair]) for pair in within], len(weights),
-                     float(sum(weights[pair] for pair in ordered)))  # fmt: skip
+    return _matching(
+        within, [float(weights[pair]) for pair in within], len(weights), float(sum(weights[pair] for pair in ordered))
+    )
 
 
 def _matching(groups: Sequence[Group], weights: Sequence[float], count: int, total_matched: float) -> Matching:

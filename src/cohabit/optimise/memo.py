@@ -1,4 +1,4 @@
-"""Cache the values of sets of jobs on a node: a hash table for the kernels. Compiled.
+"""The value of a set of jobs on a node, remembered in a hash table. Compiled.
 
 A set is known by two sums of random words, one word of each sum per kind of its members: the same whatever the order,
 and brought up to date by one addition and one subtraction when a job is exchanged. Both sums are compared, 128 bits,
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cohabit.compiled import compiled_lean
+from cohabit.optimise.division import Tables, Work, divide
+from cohabit.optimise.occupancy import share
 
 PROBES = 16
 LOOKUPS, HITS, USED = 0, 1, 2
@@ -28,6 +30,16 @@ class Memo(NamedTuple):
     loads: Any  # of memory, at that value
     prices: Any  # of bandwidth
     counts: Any
+
+
+class Valuer(NamedTuple):
+    """All that it takes to value a set of kinds on a node."""
+
+    tables: Tables
+    objective: int
+    work: Work
+    memo: Memo
+    shared: bool = False  # the cache is not divided
 
 
 def make_memo(entries: int = SMALLEST) -> Memo:
@@ -51,15 +63,9 @@ def grown(memo: Memo) -> Memo:
     return larger
 
 
-def hit_rate(memo: Memo) -> float | None:
-    """Share of lookups that found their set; None before the first."""
-    lookups = int(memo.counts[LOOKUPS])
-    return int(memo.counts[HITS]) / lookups if lookups else None
-
-
 @compiled_lean
 def slot_of(memo, key, second):
-    """Where the set is, or where it would be put."""
+    """The place of the set, or the place where it would be put."""
     mask = np.uint64(memo.keys.shape[0] - 1)
     home = (key ^ (key >> np.uint64(29))) & mask
     place = home
@@ -74,7 +80,7 @@ def slot_of(memo, key, second):
 
 @compiled_lean
 def look_up(memo, key, second, out):
-    """Whether the set is remembered; its value, load and price are then in out."""
+    """Return whether the set is remembered; its value, load and price are then in out."""
     memo.counts[LOOKUPS] += 1
     place = slot_of(memo, key, second)
     if memo.keys[place] != key or memo.seconds[place] != second:
@@ -106,6 +112,41 @@ def insert(kinds, count, kind):
         kinds[place] = kinds[place - 1]
         place -= 1
     kinds[place] = kind
+
+
+@compiled_lean
+def worth(kinds, count, valuer):
+    """Value of a node with these jobs; load and price are left in work.rest where the cache is divided."""
+    if count == 0:
+        valuer.work.rest[:] = 0.0
+        return 0.0
+    if valuer.shared:
+        return share(kinds, count, valuer.tables, valuer.objective, valuer.work)
+    return divide(kinds, count, valuer.tables, valuer.objective, True, valuer.work)
+
+
+@compiled_lean
+def work_out(kinds, count, key, second, valuer, out):
+    """Value a set that is not remembered, and remember it; out: value, load and price."""
+    out[0] = worth(kinds, count, valuer)
+    out[1] = valuer.work.rest[0]
+    out[2] = valuer.work.rest[1]
+    put(valuer.memo, slot_of(valuer.memo, key, second), key, second, out[0], out[1], out[2])
+
+
+@compiled_lean
+def set_value(kinds, count, valuer, out):
+    """Value, load and price of a node with these kinds, which must be in rising order."""
+    if count == 0:
+        out[:] = 0.0
+        return
+    key = np.uint64(0)
+    second = np.uint64(0)
+    for i in range(count):
+        key += valuer.tables.key[kinds[i]]
+        second += valuer.tables.second_key[kinds[i]]
+    if not look_up(valuer.memo, key, second, out):
+        work_out(kinds, count, key, second, valuer, out)
 
 
 @compiled_lean

@@ -73,11 +73,11 @@ def undivided(problem: Problem, jobs: Sequence[int] | Ints) -> Division:
     return law_at(problem, ordered, work.shares.copy())
 
 
-def grown(problem: Problem, jobs: Sequence[int] | Ints, steps: int = GROWTH_STEPS) -> Division:
+def grown(problem: Problem, jobs: Sequence[int] | Ints) -> Division:
     """Evaluate an undivided cache by the second law: shares grow with misses until the cache is full."""
     ordered = by_kind(problem, jobs)
     work = make_work(len(ordered), problem.mix.buckets)
-    occupancy.grow(problem.kind_of[ordered], len(ordered), problem.tables, 0, steps, work)
+    occupancy.grow(problem.kind_of[ordered], len(ordered), problem.tables, 0, GROWTH_STEPS, work)
     return law_at(problem, ordered, work.shares.copy())
 
 

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cohabit.model.mix import Floats, Ints
-from cohabit.optimise.annealing import DIVIDED, SHARED
-from cohabit.optimise.node import Division, divided, undivided
+from cohabit.optimise.node import Division, by_kind, divided, undivided
 from cohabit.optimise.tables import Problem
 
 BASELINE, PART_ONLY, PLACE_ONLY = "baseline", "part-only", "place-only"
 PLACE_ONLY_DIRECT, SHEPHERD = "place-only-direct", "shepherd"
 SCHEMES = (BASELINE, PART_ONLY, PLACE_ONLY, PLACE_ONLY_DIRECT, SHEPHERD)
-SEARCHED = {PLACE_ONLY: DIVIDED, PLACE_ONLY_DIRECT: SHARED, SHEPHERD: DIVIDED}  # what the search assumes of the cache
+SEARCHED = {PLACE_ONLY: False, PLACE_ONLY_DIRECT: True, SHEPHERD: False}  # whether the search leaves caches undivided
 DIVIDING = (PART_ONLY, SHEPHERD)
 
 
@@ -59,7 +58,7 @@ def outcome(problem: Problem, place: Ints, dividing: bool, objective: str = "wei
         if not len(jobs):
             nodes.append(None)
             continue
-        order = jobs[np.lexsort((jobs, problem.kind_of[jobs]))]
+        order = by_kind(problem, jobs)
         key = problem.kind_of[order].tobytes()
         if key not in known:
             known[key] = divided(problem, order, objective) if dividing else undivided(problem, order)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from cohabit.model.mix import Ints
 from cohabit.optimise import annealing, starts
-from cohabit.optimise.annealing import DIVIDED, How
 from cohabit.optimise.division import make_work
-from cohabit.optimise.memo import HITS, LOOKUPS, Memo, grown, make_memo
+from cohabit.optimise.memo import HITS, LOOKUPS, Memo, Valuer, grown, make_memo
 from cohabit.optimise.tables import OBJECTIVES, Problem
 
 SWAPS_PER_JOB = 256  # enough to come within a tenth of a percent of a search ten times as long
@@ -27,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to search: so many swaps, or until `used` (the share of the time that has passed) reaches 1."""
+    """The length of a search: so many swaps, or until `used` (the share of the time that has passed) reaches 1."""
 
     swaps: int = 0
     used: Callable[[], float] | None = None
@@ -56,22 +55,22 @@ def search(
     word: int,
     budget: Budget,
     *,
-    run: int = DIVIDED,
+    shared: bool = False,
     objective: str = "weighted",
     memo: Memo | None = None,
     margin: float = MARGIN,
     progress: Progress | None = None,
 ) -> Found:
-    """Anneal from a start; `word` begins the random sequence."""
+    """Anneal from a start; `word` begins the random sequence, `shared`: no cache is divided."""
     mix = problem.mix
     place, old = starts.canonical(start, mix.nodes)
     seats = starts.seats_of(place, mix.nodes, mix.room)
     seating = annealing.make_seating(seats, problem.kind_of, mix.nodes, mix.buckets, word)
-    work, scratch = make_work(mix.room, mix.buckets), annealing.make_scratch(mix.room, mix.buckets)
-    how = How(run, OBJECTIVES[objective], True, margin)
+    scratch = annealing.make_scratch(mix.room, mix.buckets)
     memo = make_memo() if memo is None else memo
+    valuer = Valuer(problem.tables, OBJECTIVES[objective], make_work(mix.room, mix.buckets), memo, shared)
     before = memo.counts.copy()
-    annealing.seat_all(seating, mix.room, problem.tables, how, work, scratch, memo)
+    annealing.seat_all(seating, valuer, scratch)
     start_value = float(seating.totals[0])
     done = 0
     while mix.nodes > 1:
@@ -81,16 +80,14 @@ def search(
         swaps = TIMED_STRETCH if budget.used is not None else min(STRETCH, budget.swaps - done)
         falling = 1.0 if budget.used is not None else _temperature(1.0) / _temperature(0.0)
         cooling = falling ** (1.0 / max(budget.swaps, 1))
-        memo = grown(memo)
-        proposed = annealing.anneal(
-            seating, mix.room, problem.tables, how, work, scratch, memo, swaps, _temperature(share), cooling
-        )
+        valuer = valuer._replace(memo=grown(valuer.memo))
+        proposed = annealing.anneal(seating, valuer, scratch, margin, swaps, _temperature(share), cooling)
         done += proposed
         if progress is not None and budget.used is None:
             progress(done, budget.swaps)
         if proposed < swaps:  # no two jobs differ: there is nothing to exchange
             break
-    lookups, hits = (int(memo.counts[at] - before[at]) for at in (LOOKUPS, HITS))
+    lookups, hits = (int(valuer.memo.counts[at] - before[at]) for at in (LOOKUPS, HITS))
     best = old[starts.place_of(seating.best, len(mix), mix.room)]
     return Found(best, float(seating.totals[1]), start_value, done, lookups, hits)
 

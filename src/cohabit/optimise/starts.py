@@ -1,4 +1,4 @@
-"""Where a search begins: at random, or with the jobs that need cache most spread over the nodes.
+"""Placements that a search begins with: at random, or with the jobs that need cache most spread over the nodes.
 
 A placement is one number per job: its node. The caller passes the random stream.
 """

@@ -1,4 +1,4 @@
-"""What cache allocation hardware can enforce: whole contiguous ways, few groups, ways that are shared with I/O.
+"""The limits of cache allocation in hardware: whole contiguous ways, few groups, ways that are shared with I/O.
 
 Ways are counted from 0, the lowest bit of a mask. A *unit* is what can be given away: one way, or several that the
 hardware cannot separate (on the Xeon D-1540 ways 10 and 11). The uppermost `io_ways` are also written by devices, so
@@ -40,15 +40,21 @@ class Limits:
         if self.ways > MOST_WAYS:
             raise InputError(f"{self.ways} ways are more than a mask has bits", where, f"give at most {MOST_WAYS}")
         if self.min_ways > self.ways or self.io_ways > self.ways:
-            raise InputError(f"the cache has {self.ways} ways, fewer than asked for", where,
-                             f"min ways {self.min_ways} and I/O ways {self.io_ways} must fit")  # fmt: skip
+            raise InputError(
+                f"the cache has {self.ways} ways, fewer than asked for",
+                where,
+                f"min ways {self.min_ways} and I/O ways {self.io_ways} must fit",
+            )
         if not 0.0 <= self.io_worth <= 1.0:
             raise InputError(f"the worth of an I/O way is {self.io_worth:g}", where, "it is between 0 and 1")
         last = -1
         for first, end in sorted(self.inseparable):
             if not last < first < end < self.ways:
-                raise InputError(f"ways {first}-{end} cannot be inseparable", where,
-                                 f"ranges of different ways from 0 to {self.ways - 1}, not overlapping")  # fmt: skip
+                raise InputError(
+                    f"ways {first}-{end} cannot be inseparable",
+                    where,
+                    f"ranges of different ways from 0 to {self.ways - 1}, not overlapping",
+                )
             last = end
         return self
 
@@ -104,21 +110,8 @@ def lines_by_domain(by_domain: Mapping[int, Sequence[Group]]) -> list[str]:
     most = max((len(groups) for groups in by_domain.values()), default=0)
     lines = []
     for number in range(most):
-        masks = [f"{domain}={groups[number].mask:x}" for domain, groups in sorted(by_domain.items())
-                 if number < len(groups)]  # fmt: skip
+        masks = [
+            f"{domain}={groups[number].mask:x}" for domain, groups in sorted(by_domain.items()) if number < len(groups)
+        ]
         lines.append("L3:" + ";".join(masks))
     return lines
-
-
-def check_masks(groups: Sequence[Group], limits: Limits) -> None:
-    """Masks that hardware would take: inside the cache, wide enough, disjoint, nothing inseparable cut."""
-    used = 0
-    for group in groups:
-        assert group.first_way >= 0 and group.first_way + group.ways <= limits.ways, group
-        assert group.ways >= limits.min_ways, group
-        assert not used & group.mask, group
-        used |= group.mask
-        for first, end in limits.inseparable:
-            together = ((1 << (end - first + 1)) - 1) << first
-            assert group.mask & together in (0, together), group
-    assert len(groups) <= limits.groups

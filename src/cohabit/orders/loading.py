@@ -89,12 +89,12 @@ def order_parameters(entry: OrderEntry, options: dict[str, Any]) -> tuple[float,
 
 
 def refers_to_usage(entry: OrderEntry) -> bool:
-    """Whether an order refers to what users have used."""
+    """Return whether an order refers to what users have used."""
     return _mentions(getattr(load_source(entry.module), entry.function), {"usage", "usage_share"}, set())
 
 
 def _mentions(function: Any, words: set[str], seen: set[Any]) -> bool:
-    """Whether a function, or one that it calls by its name, uses one of these words as an attribute or a name."""
+    """Return whether a function, or one that it calls by name, uses one of these words as an attribute or a name."""
     if not isinstance(function, FunctionType) or function.__code__ in seen:
         return False
     codes = [function.__code__]
@@ -109,8 +109,8 @@ def _mentions(function: Any, words: set[str], seen: set[Any]) -> bool:
 
 def load_order(name: str, entry: OrderEntry, options: dict[str, Any], in_passes: bool) -> Order:
     """Return the order with its parameters; in_passes: it is called in every pass, not once per job."""
-    from cohabit.orders.compiling import compiled_order
     from cohabit.orders.falling import check_falling
+    from cohabit.orders.one_job import compiled_order
 
     parameters = order_parameters(entry, options)
     function = getattr(load_source(entry.module), entry.function)

@@ -1,8 +1,12 @@
-"""Rewrite an order function for one job at a time: compiled, it makes no arrays.
+"""Rewrite an order function for one job at a time and compile it: so it makes no arrays.
 
 Only a function that treats every job alike and by itself is rewritten: it reads jobs as `jobs.name[rows]` and applies
-numpy's element-wise operations to them. Every operator becomes the numpy function it stands for. Any other function
-stays as it is.
+numpy's element-wise operations to them. Every operator becomes the numpy function it stands for. Any other function,
+and one that numba cannot compile, stays a numpy function.
+
+The compiled form is the definition of the order: the simulator, the live core and the readable twin all call it. It
+uses the mathematical library of the system, so scores are the same on every processor. An order that stays in numpy
+may differ in the last bit between processors.
 """
 
 from __future__ import annotations
@@ -10,14 +14,19 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from cohabit.compiled import PLAIN, compile_order
 from cohabit.core.columns import Columns
+from cohabit.core.protocols import Order
 
 BY_USER = ("usage", "usage_share")  # columns with a number per user
 BY_ROW = tuple(name for name in Columns._fields if name not in BY_USER)
@@ -28,6 +37,32 @@ OPERATORS: dict[type[ast.AST], str] = {
     ast.BitXor: "bitwise_xor", ast.USub: "negative", ast.Invert: "invert", ast.Lt: "less", ast.LtE: "less_equal",
     ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
 }  # fmt: skip
+
+# operations whose results IEEE 754 prescribes: numpy gives the same bits as machine code
+EXACT = {
+    "add", "subtract", "multiply", "true_divide", "negative", "less", "less_equal", "greater", "greater_equal", "equal",
+    "not_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "minimum", "maximum", "sqrt", "absolute",
+    "float64",
+}  # fmt: skip
+
+
+def compiled_order(order: Order, module: str, in_passes: bool) -> Order:
+    """Return the order with its compiled form, if it has one; in_passes: it is called in every pass, not once per job.
+
+    module: the module or file its function comes from.
+    """
+    source = None if PLAIN else for_one_job(order.function, "score_one")
+    if source is None or not (in_passes or _differs_in_numpy(source)):
+        return order
+    with suppress(Exception):  # numba raises many kinds of exceptions
+        return replace(order, entry=compile_order(module, source, len(order.parameters)))
+    return order
+
+
+def _differs_in_numpy(source: str) -> bool:
+    """Return whether the function uses an operation that numpy may compute in its own way."""
+    used = set(re.findall(r"\bnumpy\.(\w+)\(", source))
+    return bool(used - EXACT) or "power(" in source
 
 
 class _Beyond(Exception):
@@ -177,7 +212,7 @@ class _Rewriter:
         return _of_numpy(name)
 
     def _is_column(self, node: ast.expr, columns: tuple[str, ...]) -> bool:
-        """Whether this is `jobs.name[rows]` with one of these names."""
+        """Return whether this is `jobs.name[rows]` with one of these names."""
         return (
             isinstance(node, ast.Subscript)
             and self._is_of_jobs(node.value, columns)
@@ -186,7 +221,7 @@ class _Rewriter:
         )
 
     def _is_looked_up_by_user(self, node: ast.Subscript) -> bool:
-        """Whether this is `jobs.usage[user]` for the users of the rows."""
+        """Return whether this is `jobs.usage[user]` for the users of the rows."""
         by = node.slice
         known = self._is_column(by, ("user",)) or (isinstance(by, ast.Name) and by.id in self.users)
         return known and self._is_of_jobs(node.value, BY_USER)

@@ -30,8 +30,8 @@ export async function open(root, source) {
   const load = async () => {
     const { coupling } = await source.ask("domains");
     body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Coupled domains" })), ...(coupling ? [
-      coupling.scheme ? card(coupling.domain, {}, facts([["Scheme", coupling.scheme], ["Peers", coupling.peers.join(", ") || "those with mates here"],
-        ["Holds are released every", coupling.release_s ? span(coupling.release_s) : "never"], ["At most held", percent(coupling.most_held)]])) : null,
+      coupling.scheme ? card(coupling.domain, {}, facts([["Scheme", coupling.enabled === false ? "off: jobs start without their mates" : coupling.scheme], ["Peers", coupling.peers.join(", ") || "those with mates here"],
+        ["Holds are released every", coupling.release_s ? span(coupling.release_s) : "never"], ["At most held", percent(coupling.most_held)], ["Deadlock", coupling.deadlock || null]])) : null,
       coupling.groups ? card("Groups", {}, groups(coupling, source)) : null,
       coupling.past ? card("Groups of this run", {}, past(coupling, source)) : null].filter(Boolean)
       : [card("One domain", {}, empty("This scheduler has no peers.", "Two clusters start jobs together when each names the other in its site file; docs/coscheduling.md shows how."))]));

@@ -94,6 +94,8 @@ async function one(root, source, node) {
       el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, (value) => count(value, "core")))),
       el("div", { class: "half" }, card("About it", {}, facts([["Memory", gigabytes(told.memory_bytes)],
         ["Least ways of a job", told.ways ? told.min_ways : null],
+        ["Closed to jobs that would run into it", (told.windows || []).map((one) =>
+          `${one.name}: ${instant(one.begin_at, source.clock)} to ${instant(one.end_at, source.clock)}`).join("; ")],
         ["Server", told.domains > 1 ? `${told.server}, which is divided into ${told.domains} nodes` : null]]))),
       el("div", { class: "half" }, card("Cache ways", { note: told.divided ? "Which ways each job may fill. Equal masks are shared." : "" }, masks(told))),
       el("div", { class: "half" }, card("Memory bandwidth", { note: "Booked by jobs, against what the node has." }, bandwidth(told))));

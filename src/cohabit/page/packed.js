@@ -1,4 +1,4 @@
-// Columns of numbers as the server packs them (live/api/page_packing.py): a header in JSON, then plain arrays.
+// Columns of numbers as the server packs them (live/api/page/charts.py): a header in JSON, then plain arrays.
 
 export function unpack(buffer) {
   const length = new DataView(buffer).getUint32(0, true);

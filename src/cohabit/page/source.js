@@ -12,7 +12,7 @@ export class Refused extends Error {
   }
 }
 
-// ---- signatures (live/api/page_sessions.py says what they are made of) ----------------------------------------------
+// ---- signatures (live/api/page/sessions.py says what they are made of) ----------------------------------------------
 
 const bytes = (text) => new TextEncoder().encode(text);
 const hex = (buffer) => [...new Uint8Array(buffer)].map((byte) => byte.toString(16).padStart(2, "0")).join("");

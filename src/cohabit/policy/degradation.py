@@ -1,4 +1,4 @@
-"""How much jobs slow each other, as far as a scheduler can know: measured, predicted by a model, or from profiles.
+"""Mutual slowdowns of jobs, as far as a scheduler can know: measured, predicted by a model, or from profiles.
 
 Percent, entry (i, j): job i beside job j. An unknown program has NaN in its row and column; the
 caller leaves such a job alone.
@@ -22,7 +22,7 @@ CPU_USAGE = "cpu_usage_mean"  # the counter: cores a program keeps busy on a nod
 
 
 class Degradations(Protocol):
-    """How much jobs slow each other."""
+    """A source of mutual slowdowns."""
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         """Return percent for every ordered pair of these jobs on such a node."""
@@ -46,7 +46,6 @@ class KnownPairs:
         return program in self._place
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Return percent for every ordered pair of these jobs on such a node."""
         places = [self._place.get(job.program, -1) for job in jobs]
         found: Floats = self._percent[np.ix_(places, places)]
         return found
@@ -64,7 +63,6 @@ class PredictedPairs:
         return profile is not None and self._row(profile) is not None
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Return percent for every ordered pair of these jobs on such a node."""
         profiles = {id(job.profile): job.profile for job in jobs if job.profile is not None}
         rows = {key: row for key, row in ((key, self._row(one)) for key, one in profiles.items()) if row is not None}
         found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
@@ -99,7 +97,6 @@ class ProfiledPairs:
         return True
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Return percent for every ordered pair of these jobs on such a node."""
         threads = np.array([busy_cores(job) for job in jobs])
         cores = np.array([job.cores for job in jobs])
         crowded = cores[:, None] + cores > node.cores

@@ -1,7 +1,7 @@
 """Learning a program by trial and error on its normal runs (Spread-n-Share, sections 4.2 and 5.1).
 
 Each exclusive run of an unfinished profile is one trial: at scale 1 a run for the time and one for the curves, then at
-scale 2, and so on, until fewer than `least_cores` cores would be used on a node, the run got more than `worst_loss`
+scale 2, and so on, until fewer than LEAST_CORES cores would be used on a node, the run got more than WORST_LOSS
 slower than at scale 1, or two scales in a row brought nothing. A curve run costs its owner 19 % on average; a site that
 cannot afford that turns learning off and imports profiles.
 """
@@ -16,6 +16,10 @@ import msgspec
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, footprint
 
+LEAST_CORES = 2  # on a node
+WORST_LOSS = 0.05  # of speed, against scale 1
+SATURATED_BELOW = 0.01  # of speed: a scale that gains less brought nothing
+
 
 class Trial(NamedTuple):
     """A run to be made: its scale, and what it measures."""
@@ -27,15 +31,8 @@ class Trial(NamedTuple):
 class Trials:
     """The order of trials and when to stop."""
 
-    def __init__(
-        self,
-        scales: tuple[int, ...] = (1, 2, 4, 8),
-        least_cores: int = 2,
-        worst_loss: float = 0.05,
-        saturated_below: float = 0.01,
-    ) -> None:
-        self.scales, self.least_cores = scales, least_cores
-        self.worst_loss, self.saturated_below = worst_loss, saturated_below
+    def __init__(self, scales: tuple[int, ...] = (1, 2, 4, 8)) -> None:
+        self.scales = scales
 
     def due(
         self, job: Job, known: Mapping[int, Profile], cores: int, under_way: Collection[tuple[int, str]]
@@ -54,7 +51,7 @@ class Trials:
         first: float | None = None
         for scale in self.scales:
             spread = footprint(job.processes, cores_per_node, scale)
-            if scale > 1 and (spread.cores < self.least_cores or job.single_node or spread.nodes > job.processes):
+            if scale > 1 and (spread.cores < LEAST_CORES or job.single_node or spread.nodes > job.processes):
                 return None
             if scale > 1 and profile is not None and profile.single_node:
                 return None
@@ -64,9 +61,9 @@ class Trials:
                     return None if (scale, purpose) in under_way else Trial(scale, purpose)
                 if purpose == "time" and known is not None:
                     first = known.time_s if first is None else first
-                    if known.time_s > first * (1 + self.worst_loss):
+                    if known.time_s > first * (1 + WORST_LOSS):
                         return None
-                    idle_steps = 0 if first / known.time_s > best + self.saturated_below else idle_steps + 1
+                    idle_steps = 0 if first / known.time_s > best + SATURATED_BELOW else idle_steps + 1
                     best = max(best, first / known.time_s)
                     if idle_steps >= 2:
                         return None

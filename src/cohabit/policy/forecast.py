@@ -16,12 +16,12 @@ import numpy as np
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.mix import Floats, Ints, Mix
 from cohabit.model.profile import Profile, Tenant, capped_gbs, stream_gbs
-from cohabit.optimise import joining
-from cohabit.optimise.arrivals import EMPTY
+from cohabit.optimise import arrivals
+from cohabit.optimise.arrivals import EMPTY, Residents
 from cohabit.optimise.division import WEIGHTED, Tables, make_work
 from cohabit.optimise.grouping import clustered
 from cohabit.optimise.law import HIGHEST_LOAD, latency, rate_of
-from cohabit.optimise.memo import make_memo
+from cohabit.optimise.memo import Valuer, make_memo
 from cohabit.optimise.node import undivided
 from cohabit.optimise.tables import Problem, tables_of
 from cohabit.optimise.ways import USUAL_GROUPS, Limits
@@ -77,26 +77,22 @@ class Forecast:
             self._tables = tables_of(self._mix())
         return self._tables
 
-    def gains(self, nodes: Mixes, places: Ints, newcomer: int) -> Floats:
+    def gains(self, nodes: Residents, places: Ints, newcomer: int) -> Floats:
         """Return what the nodes at these places would gain from a newcomer, in speeds relative to running alone."""
-        gained = np.zeros(len(places))
-        joining.gains(
-            places, nodes.kinds, nodes.words, nodes.values, newcomer, self.tables(), WEIGHTED, self._work, self._memo,
-            gained,
-        )  # fmt: skip
+        gained: Floats = arrivals.gains(nodes, places, newcomer, self._valuer())
         return gained
 
     def losses(self, mix: Ints) -> Floats:
         """Return what the node would lose without each of its tenants."""
-        lost = np.zeros(self.seats)
-        joining.losses(mix, self.tables(), WEIGHTED, self._work, self._memo, lost)
+        lost: Floats = arrivals.losses(mix, self._valuer())
         return lost
 
-    def describe(self, nodes: Mixes, place: int) -> None:
+    def describe(self, nodes: Residents, place: int) -> None:
         """Compute what `gains` needs to know of a node in advance."""
-        joining.describe(
-            nodes.kinds[place], self.tables(), WEIGHTED, self._work, self._memo, nodes.words, nodes.values, place
-        )
+        arrivals.describe(nodes, place, self._valuer())
+
+    def _valuer(self) -> Valuer:
+        return Valuer(self.tables(), WEIGHTED, self._work, self._memo)
 
     def divide(self, kinds: Sequence[int]) -> Shares:
         """Return the ways of these tenants, in their order; at most as many different masks as the hardware has."""
@@ -130,35 +126,55 @@ class Forecast:
         cap = min(stream_gbs(self.node, self.node.cores), NO_LIMIT_GBS)
         names = tuple(str(number) for number in range(len(self._rows)))
         return Mix(
-            1, self.node.cores, self.buckets, cap, FREQ_GHZ, names, np.array(traffic), np.array(cpi0),
-            1000.0 * np.array(cost), np.array(bound),
-        )  # fmt: skip
+            1,
+            self.node.cores,
+            self.buckets,
+            cap,
+            FREQ_GHZ,
+            names,
+            np.array(traffic),
+            np.array(cpi0),
+            1000.0 * np.array(cost),
+            np.array(bound),
+        )
 
 
-class Mixes:
-    """The tenants of nodes in the form the kernels take; a place is one node, or one class of identical nodes."""
+class Kept:
+    """Kinds of the residents of every class of nodes, computed again when the residents of a class change.
+
+    A new set of residents is always a new tuple, so that comparing its identity is enough.
+    """
 
     def __init__(self, forecast: Forecast) -> None:
         self._forecast = forecast
-        self.kinds = np.full((0, forecast.seats), EMPTY, np.int64)
-        self.words, self.values = np.zeros((2, 0), np.uint64), np.zeros(0)
+        self.seen: list[tuple[int, ...] | None] = []
+        self.known = np.zeros(0, np.bool_)
+        self.nodes = Residents(np.full((0, forecast.seats), EMPTY, np.int64), np.zeros((2, 0), np.uint64), np.zeros(0))
 
-    def grow(self, places: int) -> None:
-        """Make room for so many places."""
-        more = places - len(self.values)
+    def grow(self, classes: int) -> None:
+        """Make room for so many classes."""
+        more = classes - len(self.seen)
         if more > 0:
-            self.kinds = np.concatenate([self.kinds, np.full((more, self.kinds.shape[1]), EMPTY, np.int64)])
-            self.words = np.concatenate([self.words, np.zeros((2, more), np.uint64)], axis=1)
-            self.values = np.concatenate([self.values, np.zeros(more)])
+            self.seen += [None] * more
+            self.known = np.concatenate([self.known, np.zeros(more, np.bool_)])
+            kinds, words, values = self.nodes
+            self.nodes = Residents(
+                np.concatenate([kinds, np.full((more, kinds.shape[1]), EMPTY, np.int64)]),
+                np.concatenate([words, np.zeros((2, more), np.uint64)], axis=1),
+                np.concatenate([values, np.zeros(more)]),
+            )
 
-    def put(self, place: int, kinds: Sequence[int]) -> None:
-        """Set the tenants of a place."""
-        self.kinds[place] = EMPTY
-        self.kinds[place, : len(kinds)] = kinds
+    def note(self, index: int, residents: tuple[int, ...], kinds: Sequence[int | None]) -> None:
+        """Record the residents the class has now; their kinds are None where no profile is known."""
+        self.seen[index], self.known[index] = residents, None not in kinds
+        if None in kinds:
+            return
+        self.nodes.kinds[index] = EMPTY
+        self.nodes.kinds[index, : len(kinds)] = kinds
         if kinds:
-            self._forecast.describe(self, place)
+            self._forecast.describe(self.nodes, index)
         else:
-            self.words[:, place], self.values[place] = 0, 0.0
+            self.nodes.words[:, index], self.nodes.values[index] = 0, 0.0
 
 
 class Forecasts:
@@ -182,9 +198,7 @@ def surface(tenant: Tenant, node: NodeGroup, buckets: int) -> tuple[Floats, floa
     most, sizes = node.ways, np.linspace(0.0, node.ways, buckets + 1)
     full = max(measured.ipc.at(most), 1e-9)
     cpi = np.array([full / max(measured.ipc.at(ways), 1e-3 * full) for ways in sizes])
-    gbs = np.array([
-        capped_gbs(measured.bandwidth_gbs.at(ways), tenant.load, node, tenant.cores)[0] for ways in sizes
-    ])  # fmt: skip
+    gbs = np.array([capped_gbs(measured.bandwidth_gbs.at(ways), tenant.load, node, tenant.cores)[0] for ways in sizes])
     cap = min(stream_gbs(node, node.cores), NO_LIMIT_GBS)
     waiting = np.array([latency(min(one / cap, HIGHEST_LOAD)) for one in gbs])
     traffic = np.maximum(gbs * cpi, 1e-6)

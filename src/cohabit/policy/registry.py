@@ -10,36 +10,22 @@ from typing import Any, NamedTuple
 from cohabit.core.protocols import Gate, Order, Partitioner, Placer, SharedPlacer
 from cohabit.model.errors import InputError, unknown
 from cohabit.orders.loading import GIVEN, OrderEntry, entry_of_file, given_entry, load_order, refers_to_usage
-from cohabit.policy.gate.options import GateOptions
-from cohabit.policy.placement.options import PlacementOptions
+from cohabit.policy.options import GateOptions, PlacementOptions
+from cohabit.source_files import load_source
 
 
-class PlacementEntry(NamedTuple):
-    """The location of a placement and what a user should know of it."""
-
-    module: str
-    name: str  # of a class with `from_options`
-    partitions: tuple[str, ...]  # the cache divisions it supports, the default first; none: it cannot
-    summary: str
-    source: str
-
-
-class PartitionEntry(NamedTuple):
-    """The location of a cache division and what a user should know of it."""
+class Entry(NamedTuple):
+    """The location of a placement, a cache division or a gate, and what a user should know of it."""
 
     module: str
-    name: str  # of a class with `from_options`
+    name: str  # of a class or function that takes the options
     summary: str
     source: str
+    partitions: tuple[str, ...] = ()  # of a placement: the cache divisions it supports, the default first
 
-
-class GateEntry(NamedTuple):
-    """The location of a gate and what a user should know of it."""
-
-    module: str
-    name: str  # of a class with `from_options`
-    summary: str
-    source: str
+    def make(self, *options: Any) -> Any:
+        """Load and make the policy."""
+        return getattr(load_source(self.module), self.name)(*options)
 
 
 @dataclass(frozen=True)
@@ -68,14 +54,10 @@ ORDERS: dict[str, OrderEntry] = {
     "f4": OrderEntry(_ORDER + "regression", "f4", False, "fitted: r sqrt(n) + 530000 log10(s)", "SC 2017"),
     "age": OrderEntry(_ORDER + "age", "scores", False, "oldest eligible first", "Spread-n-Share, SC 2019"),
     "multifactor": OrderEntry(
-        _ORDER + "multifactor",
-        "scores",
-        True,
-        "age, size, fair share and QOS, weighted",
-        "Slurm multifactor",
-        falling=True,
+        _ORDER + "multifactor", "scores", True,
+        "age, size, fair share and QOS, weighted", "Slurm multifactor", falling=True,
     ),
-}
+}  # fmt: skip
 
 BACKFILLS: dict[str, Described] = {
     "none": Described("strict order: stop at the first job that does not fit", "textbook"),
@@ -86,72 +68,66 @@ BACKFILLS: dict[str, Described] = {
 }
 
 _PLACEMENT = "cohabit.policy.placement."
-PLACEMENTS: dict[str, PlacementEntry] = {
-    "exclusive": PlacementEntry(
-        _PLACEMENT + "exclusive",
-        "Exclusive",
-        (),
-        "CE: every job has its nodes to itself, as few as it needs",
-        "SC 2019",
+PLACEMENTS: dict[str, Entry] = {
+    "exclusive": Entry(
+        _PLACEMENT + "exclusive", "Exclusive", "CE: every job has its nodes to itself, as few as it needs", "SC 2019"
     ),
-    "share": PlacementEntry(
-        _PLACEMENT + "share",
-        "Share",
-        ("none", "guarantee"),
-        "CS: nodes are shared by free cores, at the lowest scale that fits",
-        "SC 2019",
+    "share": Entry(
+        _PLACEMENT + "share", "Share",
+        "CS: nodes are shared by free cores, at the lowest scale that fits", "SC 2019", ("none", "guarantee"),
     ),
-    "spread": PlacementEntry(
-        _PLACEMENT + "spread",
-        "Spread",
-        ("equal", "guarantee"),
-        "SNS: spread and share as profiles of cache and bandwidth allow",
-        "SC 2019",
+    "spread": Entry(
+        _PLACEMENT + "spread", "Spread",
+        "SNS: spread and share as profiles of cache and bandwidth allow", "SC 2019", ("equal", "guarantee"),
     ),
-    "shepherd": PlacementEntry(
-        _PLACEMENT + "shepherd",
-        "Shepherd",
+    "joint": Entry(
+        _PLACEMENT + "joint", "Joint",
+        "spread, share and wait by what it costs all jobs, under a slowdown bound", "ours",
+        ("spare", "guarantee", "equal"),
+    ),
+    "shepherd": Entry(
+        _PLACEMENT + "shepherd", "Shepherd",
+        "where nodes gain most from a job, with the cache divided by profiles", "Shepherd, PACT 2017",
         ("utility", "guarantee"),
-        "where nodes gain most from a job, with the cache divided by profiles",
-        "Shepherd, PACT 2017",
     ),
-    "pair": PlacementEntry(
-        _PLACEMENT + "pair",
-        "Pair",
+    "pair": Entry(
+        _PLACEMENT + "pair", "by_method",
+        "two jobs a node, chosen to hurt each other least; cores shared in time", "Intelligent Colocation, 2019",
         ("none", "guarantee"),
-        "two jobs a node, chosen to hurt each other least; cores shared in time",
-        "Intelligent Colocation, 2019",
     ),
-}
+}  # fmt: skip
 
 _PARTITION = "cohabit.policy.partition."
-PARTITIONS: dict[str, PartitionEntry] = {
-    "equal": PartitionEntry(
+PARTITIONS: dict[str, Entry] = {
+    "equal": Entry(
         _PARTITION + "equal", "Equal", "what jobs booked; the rest in equal shares", "Spread-n-Share, SC 2019"
     ),
-    "utility": PartitionEntry(
+    "spare": Entry(_PARTITION + "spare", "Spare", "what jobs booked; the rest to those that gain most by it", "ours"),
+    "utility": Entry(
         _PARTITION + "utility", "Utility", "to whom ways are worth most, in groups", "Shepherd, PACT 2017; KPart, 2018"
     ),
-    "guarantee": PartitionEntry(
+    "guarantee": Entry(
         _PARTITION + "guarantee", "Guarantee",
         "the usual way, corrected for jobs that measurably fall below alpha", "ours, after SC 2019",
     ),
 }  # fmt: skip
 UNDIVIDED, GUARANTEE = "none", "guarantee"
 
-GATES: dict[str, GateEntry] = {
-    "variability": GateEntry(
-        "cohabit.policy.gate.variability",
-        "VariabilityGate",
-        "wait while a trained model expects the job to vary, a bounded number of times",
-        "RUSH, IPDPS 2022",
+GATES: dict[str, Entry] = {
+    "variability": Entry(
+        "cohabit.policy.gate.variability", "by_model",
+        "wait while a trained model expects the job to vary, a bounded number of times", "RUSH, IPDPS 2022",
     ),
-}
+}  # fmt: skip
 UNGATED = "none"
 
 LISTED_BY = "cohabit policies"
 
 BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
+    "cohabit": (
+        {"order": "fcfs", "backfill": "easy", "placement": "joint", "partition": "guarantee"},
+        Described("spread, share, divide and promise: the five papers in one policy", "ours"),
+    ),
     "ce": (
         {"order": "age", "backfill": "first-fit", "placement": "exclusive", "age_limit_runs": 4.0},
         Described("compact and exclusive: the queue of cs and sns, one job per node", "Spread-n-Share, SC 2019"),
@@ -189,20 +165,12 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     **{
         f"cosched-{scheme}": (
             {"order": "wfp", "backfill": "easy", "placement": "exclusive", "scheme": scheme},
-            Described(summary, source),
+            Described(f"WFP with EASY; {summary}", source),
         )
         for scheme, summary, source in (
-            (
-                "hold",
-                "WFP with EASY; a job whose mate is not ready keeps its nodes",
-                "Coscheduling, ICPP 2011",
-            ),
-            (
-                "yield",
-                "WFP with EASY; a job whose mate is not ready lets others go",
-                "Coscheduling, ICPP 2011",
-            ),
-            ("agree", "WFP with EASY; mates settle on a common start and reserve it", "ours, after ICPP 2011"),
+            ("hold", "a job whose mate is not ready keeps its nodes", "Coscheduling, ICPP 2011"),
+            ("yield", "a job whose mate is not ready lets others go", "Coscheduling, ICPP 2011"),
+            ("agree", "mates settle on a common start and reserve it", "ours, after ICPP 2011"),
         )
     },
     "fifo": (
@@ -258,32 +226,23 @@ def make_order(name: str, options: dict[str, Any], in_passes: bool) -> Order:
 
 def make_placement(name: str, options: PlacementOptions) -> Placer | SharedPlacer:
     """Return the placement by name, with its options."""
-    from cohabit.compiled import load_source
-
     if name not in PLACEMENTS:
         raise unknown("placement", name, PLACEMENTS, LISTED_BY)
-    entry = PLACEMENTS[name]
-    made: Placer | SharedPlacer = getattr(load_source(entry.module), entry.name).from_options(options)
+    made: Placer | SharedPlacer = PLACEMENTS[name].make(options)
     return made
 
 
 def make_gates(name: str, options: GateOptions) -> tuple[Gate, ...]:
     """Return the gate by name, with its options; none if none is configured."""
-    from cohabit.compiled import load_source
-
     if name == UNGATED:
         return ()
     if name not in GATES:
         raise unknown("gate", name, [*GATES, UNGATED], LISTED_BY)
-    entry = GATES[name]
-    made: Gate = getattr(load_source(entry.module), entry.name).from_options(options)
-    return (made,)
+    return (GATES[name].make(options),)
 
 
 def make_partitioner(placement: str, name: str | None, options: PlacementOptions) -> Partitioner | None:
     """Return the cache division for a placement: as named, or its default; None: it is not divided."""
-    from cohabit.compiled import load_source
-
     possible = PLACEMENTS[placement].partitions
     chosen = name or (possible[0] if possible else UNDIVIDED)
     if chosen == UNDIVIDED:
@@ -292,15 +251,12 @@ def make_partitioner(placement: str, name: str | None, options: PlacementOptions
         raise unknown("way to divide the cache", chosen, [*PARTITIONS, UNDIVIDED], LISTED_BY)
     if possible and chosen not in possible:
         raise InputError(
-            f"partition = {chosen!r} does not go with placement {placement!r}", "policy.partition",
+            f"partition = {chosen!r} does not go with placement {placement!r}",
+            "policy.partition",
             f"use {' or '.join(map(repr, dict.fromkeys((*possible, UNDIVIDED))))}",
-        )  # fmt: skip
+        )
     if not possible:
         return None
-    entry = PARTITIONS[chosen]
-    kind = getattr(load_source(entry.module), entry.name)
-    if chosen == GUARANTEE:  # wraps the default division of the placement
-        over: Partitioner = kind.over(make_partitioner(placement, possible[0], options), options)
-        return over
-    made: Partitioner = kind.from_options(options)
+    under = (make_partitioner(placement, possible[0], options),) if chosen == GUARANTEE else ()
+    made: Partitioner = PARTITIONS[chosen].make(options, *under)
     return made

@@ -34,7 +34,7 @@ WRONG_FORM = (KeyError, ValueError, TypeError, EOFError, AttributeError, zipfile
 
 @dataclass(frozen=True)
 class Archive:
-    """What a file holds, as it was written."""
+    """The content of a file, as it was written."""
 
     manifest: Mapping[str, Any]
     arrays: Mapping[str, NDArray[np.generic]]
@@ -90,7 +90,7 @@ def _members(path: Path) -> dict[str, bytes]:
 
 
 def format_of(path: Path) -> str:
-    """What kind of model a file says it holds."""
+    """Return the kind of model that a file says it holds."""
     try:
         return str(json.loads(_members(path)[MANIFEST])["format"])
     except WRONG_FORM:

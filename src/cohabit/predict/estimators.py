@@ -87,9 +87,11 @@ def _forest(data: CoRuns, sides: Sides, parameters: Parameters, chance: int, tre
 
     x = np.hstack([data.primary[:, sides.primary.chosen], data.beside[:, sides.beside.chosen]]).astype(np.float32)
     forest = RandomForestRegressor(
-        n_estimators=trees, max_features=parameters["max_features"], min_samples_leaf=parameters["min_samples_leaf"],
+        n_estimators=trees,
+        max_features=parameters["max_features"],
+        min_samples_leaf=parameters["min_samples_leaf"],
         random_state=chance,
-    ).fit(x, data.truth)  # fmt: skip
+    ).fit(x, data.truth)
     own = [tree.tree_ for tree in forest.estimators_]
     feature, threshold, left, right, roots = flat_nodes(own)
     value = np.concatenate([tree.value[:, 0, 0] for tree in own])
@@ -115,11 +117,15 @@ def _mlp(x: Floats, y: Floats, sides: Sides, parameters: Parameters, unit: float
     from sklearn.neural_network import MLPRegressor
 
     network = MLPRegressor(
-        hidden_layer_sizes=parameters["hidden"], alpha=parameters["alpha"], solver="lbfgs", max_iter=200,
+        hidden_layer_sizes=parameters["hidden"],
+        alpha=parameters["alpha"],
+        solver="lbfgs",
+        max_iter=200,
         random_state=chance,
-    ).fit(x, y)  # fmt: skip
-    weights, biases = ([np.asarray(part, np.float64) for part in parts] for parts in
-                       (network.coefs_, network.intercepts_))  # fmt: skip
+    ).fit(x, y)
+    weights, biases = (
+        [np.asarray(part, np.float64) for part in parts] for parts in (network.coefs_, network.intercepts_)
+    )
     return Fitted(FlatNetwork(sides, tuple(weights), tuple(biases), unit), network)
 
 
@@ -128,7 +134,7 @@ def _elastic_net(x: Floats, y: Floats, sides: Sides, parameters: Parameters, uni
 
     line = ElasticNet(
         alpha=parameters["alpha"], l1_ratio=parameters["l1_ratio"], max_iter=5000, random_state=chance
-    ).fit(x, y)  # fmt: skip
+    ).fit(x, y)
     return Fitted(FlatNetwork(sides, (line.coef_[:, None],), (np.array([line.intercept_]),), unit), line)
 
 
@@ -144,7 +150,7 @@ def _svr(x: Floats, y: Floats, sides: Sides, parameters: Parameters, unit: float
 
 
 def library_answers(kind: str, estimator: Any, flat: FlatModel, data: CoRuns) -> Floats:
-    """What the training library itself answers, to compare the flat form with; not used to decide anything."""
+    """Return the training library's own answers, to compare the flat form with; not used to decide anything."""
     if isinstance(flat, FlatForest):
         sides = flat.sides
         x = np.hstack([data.primary[:, sides.primary.chosen], data.beside[:, sides.beside.chosen]]).astype(np.float32)

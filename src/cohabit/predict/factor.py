@@ -83,9 +83,7 @@ def fit_factor(data: CoRuns, rank: int, ridge: float) -> FlatFactor:
     sensitive = _linear(sides.primary, own, factors.sensitivity[[place[name] for name in first]])
     pressing = _linear(sides.beside, theirs, factors.pressure[[place[name] for name in second]])
     known = [place[name] for name in profiles.names]
-    return FlatFactor(
-        sides, sensitive, pressing, profiles.names, factors.sensitivity[known], factors.pressure[known]
-    )  # fmt: skip
+    return FlatFactor(sides, sensitive, pressing, profiles.names, factors.sensitivity[known], factors.pressure[known])
 
 
 def _linear(scaling: Scaling, rows: Floats, vectors: Floats) -> Floats:
@@ -109,8 +107,9 @@ def references(data: CoRuns, count: int) -> tuple[str, ...]:
     profiles = profiles_of(data)
     if len(profiles.names) <= count:
         return profiles.names
-    rows = np.hstack([fit_scaling(profiles.primary).apply(profiles.primary),
-                      fit_scaling(profiles.beside).apply(profiles.beside)])  # fmt: skip
+    rows = np.hstack(
+        [fit_scaling(profiles.primary).apply(profiles.primary), fit_scaling(profiles.beside).apply(profiles.beside)]
+    )
     chosen = [int(np.argmax((rows**2).sum(axis=1)))]
     while len(chosen) < count:
         distance = ((rows[:, None, :] - rows[None, chosen, :]) ** 2).sum(axis=2).min(axis=1)

@@ -40,9 +40,17 @@ def family_of(counter: str) -> str:
     return "time" if counter in (TIME, "solo_time") else FAMILY.get(counter, "further")
 
 
+def digest_of(names: object, *columns: Floats) -> str:
+    """Return a digest of names and numbers, the same on every machine."""
+    total = hashlib.sha256(repr(names).encode())
+    for column in columns:
+        total.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
+    return total.hexdigest()
+
+
 @dataclass(frozen=True)
 class Schema:
-    """Which columns, in which order, and what measured each."""
+    """The columns in their order, and the source of each."""
 
     primary: tuple[str, ...]  # of the application that is slowed; TIME first
     other: tuple[str, ...]  # of the one beside it
@@ -55,7 +63,7 @@ class Schema:
         return own + tuple(f"other.{name}" for name in self.other)
 
     def source(self, column: str) -> str:
-        """What measured a column."""
+        """Return the source of a column."""
         return self.sources.get(column, UNKNOWN_SOURCE)
 
 
@@ -102,16 +110,13 @@ class CoRuns:
         )
 
     def within(self, names: Sequence[str] | set[str] | frozenset[str]) -> tuple[Flags, Flags]:
-        """For every row: is its first application, is its second, among these."""
+        """Return for each row whether its first application, and whether its second, is among these."""
         wanted = set(names)
         return np.array([name in wanted for name in self.app]), np.array([name in wanted for name in self.other])
 
     def digest(self) -> str:
         """Return a digest of all training data."""
-        total = hashlib.sha256(repr((self.app, self.other, self.schema.columns)).encode())
-        for column in (self.primary, self.beside, self.truth):
-            total.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
-        return total.hexdigest()
+        return digest_of((self.app, self.other, self.schema.columns), self.primary, self.beside, self.truth)
 
 
 @dataclass(frozen=True)

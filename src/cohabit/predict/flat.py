@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cohabit.predict.features import Floats, Scaling
 
+NODES = ("feature", "threshold", "left", "right", "value", "roots")  # arrays of trees, as kernels take them
 Arrays = dict[str, NDArray[np.generic]]
 
 
@@ -36,7 +37,7 @@ class FlatModel(Protocol):
 
 @dataclass(frozen=True)
 class Sides:
-    """How the two tables are scaled."""
+    """The scalings of the two tables."""
 
     primary: Scaling
     beside: Scaling
@@ -53,14 +54,19 @@ class Sides:
     def load(arrays: Mapping[str, NDArray[np.generic]]) -> Sides:
         """From the arrays of a file."""
         primary, beside = (
-            Scaling(np.asarray(arrays[f"{side}.chosen"], np.int64), _floats(arrays, f"{side}.unit"),
-                    _floats(arrays, f"{side}.mean"), _floats(arrays, f"{side}.deviation"))
+            Scaling(
+                np.asarray(arrays[f"{side}.chosen"], np.int64),
+                floats(arrays, f"{side}.unit"),
+                floats(arrays, f"{side}.mean"),
+                floats(arrays, f"{side}.deviation"),
+            )
             for side in ("primary", "beside")
-        )  # fmt: skip
+        )
         return Sides(primary, beside)
 
 
-def _floats(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Floats:
+def floats(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Floats:
+    """Return one array of a file as numbers."""
     return np.asarray(arrays[name], np.float64)
 
 
@@ -81,21 +87,24 @@ class FlatForest:
         return primary[:, own].astype(np.float32), beside[:, other].astype(np.float32)
 
     def rows(self, primary: Floats, beside: Floats) -> Floats:
-        from cohabit.predict.trees import walk_rows
+        from cohabit.predict.trees import Trees, answers_of_rows
 
-        return np.asarray(walk_rows(*self._tables(primary, beside), *self._nodes()))
+        return np.asarray(
+            answers_of_rows(*self._tables(primary, beside), Trees(*(getattr(self, name) for name in NODES)))
+        )
 
     def pairs(self, primary: Floats, beside: Floats) -> Floats:
-        from cohabit.predict.trees import walk_pairs
+        from cohabit.predict.trees import Trees, answers_of_pairs
 
-        return np.asarray(walk_pairs(*self._tables(primary, beside), *self._nodes()))
+        return np.asarray(
+            answers_of_pairs(*self._tables(primary, beside), Trees(*(getattr(self, name) for name in NODES)))
+        )
 
-    def _nodes(self) -> Sequence[NDArray[np.generic]]:
-        return self.feature, self.threshold, self.left, self.right, self.value, self.roots
+    def _nodes(self) -> Arrays:
+        return {name: getattr(self, name) for name in NODES}
 
     def arrays(self) -> Arrays:
-        names = ("feature", "threshold", "left", "right", "value", "roots")
-        return self.sides.arrays() | dict(zip(names, self._nodes(), strict=True))
+        return self.sides.arrays() | self._nodes()
 
 
 @dataclass(frozen=True)
@@ -144,8 +153,10 @@ class FlatSupport:
 
     def _distances(self, primary: Floats, beside: Floats) -> tuple[Floats, Floats]:
         width = len(self.sides.primary.chosen)
-        return (_squared(self.sides.primary.apply(primary), self.vectors[:, :width]),
-                _squared(self.sides.beside.apply(beside), self.vectors[:, width:]))  # fmt: skip
+        return (
+            _squared(self.sides.primary.apply(primary), self.vectors[:, :width]),
+            _squared(self.sides.beside.apply(beside), self.vectors[:, width:]),
+        )
 
     def _answer(self, distances: Floats) -> Floats:
         return np.asarray((np.exp(-self.gamma * distances) @ self.weights + self.intercept) * self.unit)
@@ -161,9 +172,10 @@ class FlatSupport:
 
     def arrays(self) -> Arrays:
         return self.sides.arrays() | {
-            "vectors": self.vectors, "weights": self.weights,
+            "vectors": self.vectors,
+            "weights": self.weights,
             "numbers": np.array([self.intercept, self.gamma, self.unit]),
-        }  # fmt: skip
+        }
 
 
 def _squared(rows: Floats, vectors: Floats) -> Floats:
@@ -224,9 +236,10 @@ def load_flat(
             raise ValueError("a column it uses does not exist")
     inputs = len(sides.primary.chosen) + len(sides.beside.chosen)
     if form == "forest":
-        feature, left, right, roots = (np.asarray(arrays[name], np.int32) for name in
-                                       ("feature", "left", "right", "roots"))  # fmt: skip
-        threshold, value = _floats(arrays, "threshold"), _floats(arrays, "value")
+        feature, left, right, roots = (
+            np.asarray(arrays[name], np.int32) for name in ("feature", "left", "right", "roots")
+        )
+        threshold, value = floats(arrays, "threshold"), floats(arrays, "value")
         count = check_nodes(feature, left, right, inputs)
         if (
             not len(threshold) == len(value) == count
@@ -238,19 +251,17 @@ def load_flat(
         return FlatForest(sides, feature, threshold, left, right, value, roots)
     if form == "network":
         layers = sum(name.startswith("weight") for name in arrays)
-        weights = tuple(_floats(arrays, f"weight{at}") for at in range(layers))
-        biases = tuple(_floats(arrays, f"bias{at}") for at in range(layers))
+        weights = tuple(floats(arrays, f"weight{at}") for at in range(layers))
+        biases = tuple(floats(arrays, f"bias{at}") for at in range(layers))
         if not weights or weights[0].shape[0] != inputs:
             raise ValueError("its first layer has other columns")
-        return FlatNetwork(sides, weights, biases, float(_floats(arrays, "output_unit")))
+        return FlatNetwork(sides, weights, biases, float(floats(arrays, "output_unit")))
     if form == "support":
-        intercept, gamma, unit = _floats(arrays, "numbers").tolist()
-        return FlatSupport(sides, _floats(arrays, "vectors"), _floats(arrays, "weights"), intercept, gamma, unit)
+        intercept, gamma, unit = floats(arrays, "numbers").tolist()
+        return FlatSupport(sides, floats(arrays, "vectors"), floats(arrays, "weights"), intercept, gamma, unit)
     if form == "factor":
-        own = [_floats(arrays, name) if name in arrays else None for name in ("sensitivity", "pressure")]
-        return FlatFactor(
-            sides, _floats(arrays, "sensitive"), _floats(arrays, "pressing"), tuple(names), own[0], own[1]
-        )
+        own = [floats(arrays, name) if name in arrays else None for name in ("sensitivity", "pressure")]
+        return FlatFactor(sides, floats(arrays, "sensitive"), floats(arrays, "pressing"), tuple(names), own[0], own[1])
     raise ValueError(f"no model has the form {form!r}")
 
 

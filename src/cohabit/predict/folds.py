@@ -8,7 +8,7 @@ of applications that were all seen before: the score it gives does not carry ove
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,12 @@ FOLDS = 5
 FEWEST_APPLICATIONS = 4
 ENOUGH_ROWS = 100  # asked about, over all folds; with fewer, the applications are split again, up to REPEATS times
 REPEATS = 3
+Step = Callable[[], None]  # called after each fold, for a progress bar
 BOTH, FIRST = "both applications", "the slowed application"
+
+
+def no_step() -> None:
+    """Report no progress."""
 
 
 def stream(seed: int, name: str) -> np.random.Generator:
@@ -77,11 +82,11 @@ def _by_first(data: CoRuns, seed: int, count: int) -> Folds:
     return Folds(tuple(found), FIRST)
 
 
-def by_pair(data: CoRuns, seed: int, count: int = FOLDS) -> Folds:
+def by_pair(data: CoRuns, seed: int) -> Folds:
     """Split rows at random, as in the paper."""
     order = stream(seed, "folds by pair").permutation(len(data))
     found = []
-    for part in np.array_split(order, min(count, len(data))):
+    for part in np.array_split(order, min(FOLDS, len(data))):
         ask = np.zeros(len(data), bool)
         ask[part] = True
         found.append(Fold(~ask, ask))
@@ -102,15 +107,15 @@ def some_left_out(app: Sequence[str], seed: int, count: int) -> Folds:
     return Folds(tuple(Fold(~ask, ask) for ask in asked), FIRST)
 
 
-def stratified(labels: NDArray[np.int64], seed: int, count: int = FOLDS) -> Folds:
+def stratified(labels: NDArray[np.int64], seed: int) -> Folds:
     """Split rows at random, every label in the same proportion everywhere; applications are seen on both sides."""
     rng, turn = stream(seed, "stratified folds"), np.zeros(len(labels), np.int64)
     dealt = 0
     for label in np.unique(labels).tolist():  # the next label goes on where the last one stopped: folds of one size
         rows = rng.permutation(np.flatnonzero(labels == label))
-        turn[rows] = (dealt + np.arange(len(rows))) % count
+        turn[rows] = (dealt + np.arange(len(rows))) % FOLDS
         dealt += len(rows)
-    parts = [turn == part for part in range(min(count, len(labels)))]
+    parts = [turn == part for part in range(min(FOLDS, len(labels)))]
     return Folds(tuple(Fold(~ask, ask) for ask in parts), "the run")
 
 

@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cohabit.model.errors import InputError
-from cohabit.predict.archive import (
-    AGAIN,
-    WRONG_FORM,
-    load_training,
-    read_archive,
-    sealed,
-    write_archive,
-    wrong_form,
-)
+from cohabit.predict.archive import AGAIN, WRONG_FORM, read_archive, write_archive, wrong_form
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.estimators import FORMS
 from cohabit.predict.features import CoRuns, Schema
@@ -29,15 +21,13 @@ from cohabit.predict.flat import FlatFactor, load_flat
 from cohabit.predict.training import Trained
 from cohabit.version import __version__
 
-__all__ = ["StoredModel", "arranged", "check_fits", "load_model", "load_training", "save_model", "sealed"]
-
 FORMAT = "cohabit degradation model"
 FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a file holds."""
+    """The content of a file."""
 
     model: DegradationModel
     manifest: Mapping[str, Any]
@@ -47,12 +37,19 @@ def save_model(path: Path, trained: Trained, scores: Mapping[str, Any], environm
     """Write the file, whole or not at all."""
     model = trained.deployed
     manifest = {
-        "format": FORMAT, "format_version": FORMAT_VERSION, "version": __version__, "kind": model.kind,
-        "form": FORMS[model.kind], "margin": model.margin, "parameters": dict(trained.parameters),
-        "training_hash": trained.digest, "environment": dict(environment), "scores": dict(scores),
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "kind": model.kind,
+        "form": FORMS[model.kind],
+        "margin": model.margin,
+        "parameters": dict(trained.parameters),
+        "training_hash": trained.digest,
+        "environment": dict(environment),
+        "scores": dict(scores),
         "schema": {"primary": model.schema.primary, "other": model.schema.other, "sources": dict(model.schema.sources)},
         "names": list(model.flat.names) if isinstance(model.flat, FlatFactor) else [],
-    }  # fmt: skip
+    }
     write_archive(path, manifest, model.flat.arrays(), trained.estimator)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.predict.degradation import DegradationModel
-from cohabit.predict.features import TIME, CoRuns, Flags, Floats, counter_of, family_of
+from cohabit.predict.features import TIME, CoRuns, Floats, counter_of, family_of
 
 RANGES = ((-np.inf, 10.0, "below 10 %"), (10.0, 50.0, "10 to 50 %"), (50.0, 100.0, "50 to 100 %"),
           (100.0, np.inf, "above 100 %"))  # fmt: skip
@@ -35,12 +35,6 @@ class Asked:
             tuple(name for part in parts for name in part.other),
             *(np.concatenate([getattr(part, field) for part in parts]) for field in ("truth", "answer", "mean")),
         )
-
-    def only(self, rows: Flags) -> Asked:
-        """Return some of them."""
-        kept = np.flatnonzero(rows)
-        return Asked(tuple(self.app[row] for row in kept), tuple(self.other[row] for row in kept), self.truth[kept],
-                     self.answer[kept], self.mean[kept])  # fmt: skip
 
     @property
     def negatives(self) -> int:
@@ -80,10 +74,15 @@ def by_range(truth: Floats, answer: Floats) -> list[dict[str, Any]]:
         rows = (truth >= low) & (truth < high)
         if rows.any():
             off = answer[rows] - truth[rows]
-            found.append({
-                "range": name, "rows": int(rows.sum()), "mean_error": float(np.abs(off).mean()),
-                "bias": float(off.mean()), "promised_too_little": float((off < 0.0).mean()),
-            })  # fmt: skip
+            found.append(
+                {
+                    "range": name,
+                    "rows": int(rows.sum()),
+                    "mean_error": float(np.abs(off).mean()),
+                    "bias": float(off.mean()),
+                    "promised_too_little": float((off < 0.0).mean()),
+                }
+            )
     return found
 
 
@@ -93,11 +92,13 @@ def surprises(truth: Floats, answer: Floats) -> int:
 
 
 def importance(model: DegradationModel, data: CoRuns, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """What the model relies on: how far R^2 falls when a counter is shuffled among the rows, largest first."""
+    """Return how far R^2 falls when a counter is shuffled among the rows, largest first."""
     whole = r_squared(data.truth, model.flat.rows(data.primary, data.beside)) or 0.0
     found = []
-    for side, columns, table in (("primary", data.schema.primary, data.primary),
-                                 ("other", data.schema.other, data.beside)):  # fmt: skip
+    for side, columns, table in (
+        ("primary", data.schema.primary, data.primary),
+        ("other", data.schema.other, data.beside),
+    ):
         for counter in dict.fromkeys(counter_of(column) for column in columns):
             places = [at for at, column in enumerate(columns) if counter_of(column) == counter]
             falls = []

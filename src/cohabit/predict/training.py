@@ -6,7 +6,7 @@ no tested application influences them. Nothing here writes files or prints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +14,12 @@ import numpy as np
 
 from cohabit.predict import folds as folding
 from cohabit.predict.degradation import MARGIN_FLOOR_PCT, DegradationModel
-from cohabit.predict.estimators import GRIDS, KINDS, TREES, TREES_IN_SEARCH, Fitted, Parameters, fit_kind
+from cohabit.predict.estimators import GRIDS, KINDS, TREES, TREES_IN_SEARCH, Parameters, fit_kind
 from cohabit.predict.features import CoRuns, Floats
-from cohabit.predict.folds import Folds
+from cohabit.predict.folds import Folds, Step, no_step
 from cohabit.predict.scores import Asked, r_squared
 
 INNER_FOLDS = 3
-Step = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,9 @@ def fit(data: CoRuns, kind: str, seed: int = 0, parameters: Parameters | None = 
     """Train on all rows; without parameters they are searched for."""
     chosen = parameters if parameters is not None else search(data, kind, seed)
     fitted = fit_kind(kind, data, chosen, seed)
-    return Trained(kind, chosen, _deployed(kind, data, fitted, margin), fitted.estimator, data.digest())
-
-
-def _deployed(kind: str, data: CoRuns, fitted: Fitted, margin: float = 0.0) -> DegradationModel:
-    return DegradationModel(kind, data.schema, fitted.flat, margin)
+    return Trained(
+        kind, chosen, DegradationModel(kind, data.schema, fitted.flat, margin), fitted.estimator, data.digest()
+    )
 
 
 def search(data: CoRuns, kind: str, seed: int) -> Parameters:
@@ -78,17 +75,16 @@ def _asked(
     seed: int,
     parameters: Parameters | None,
     trees: int,
-    step: Step | None = None,
+    step: Step = no_step,
 ) -> Asked:
     """Answers for all rows asked about, each from a model that has not seen the fold."""
     parts: list[Asked] = []
     for fold in folds:
         known, new = data.only(fold.learn), data.only(fold.ask)
         chosen = parameters if parameters is not None else search(known, kind, seed)
-        model = _deployed(kind, known, fit_kind(kind, known, chosen, seed, trees))
+        model = DegradationModel(kind, known.schema, fit_kind(kind, known, chosen, seed, trees).flat)
         parts.append(asked_of(model, new, float(known.truth.mean())))
-        if step is not None:
-            step()
+        step()
     return Asked.joined(parts)
 
 
@@ -98,7 +94,7 @@ def asked_of(model: DegradationModel, new: CoRuns, known_mean: float) -> Asked:
     return Asked(new.app, new.other, new.truth, raw, np.full(len(new), known_mean))
 
 
-def evaluate(data: CoRuns, kind: str, seed: int = 0, searching: bool = True, step: Step | None = None) -> Evaluated:
+def evaluate(data: CoRuns, kind: str, seed: int = 0, searching: bool = True, step: Step = no_step) -> Evaluated:
     """Scores of one learner by application and by pair; without a search the usual parameters are used."""
     chosen = search(data, kind, seed) if searching else GRIDS[kind][0]
     outer = folding.by_application(data, seed)
@@ -108,7 +104,7 @@ def evaluate(data: CoRuns, kind: str, seed: int = 0, searching: bool = True, ste
 
 
 def steps_of(data: CoRuns, kinds: Sequence[str], seed: int) -> int:
-    """How many times `evaluate` will report progress."""
+    """Return how many times `evaluate` of these kinds reports progress."""
     each = len(folding.by_application(data, seed).folds) + len(folding.by_pair(data, seed).folds)
     return each * len(kinds)
 
@@ -124,7 +120,7 @@ def best_kind(evaluated: Sequence[Evaluated]) -> str:
 
 
 def margin_for(asked: Asked, quantile: float) -> float:
-    """How far to raise answers so that this share of unseen applications' pairs is not slower than promised."""
+    """Return the margin with which this share of unseen applications' pairs is not slower than promised."""
     answer = np.maximum(asked.answer, 0.0)
     missing = (asked.truth - answer) / (answer + MARGIN_FLOOR_PCT)
     return max(0.0, float(np.quantile(missing, quantile, method="higher")))

@@ -1,4 +1,4 @@
-"""Walking the trees of a forest, compiled: all rows, or all pairs of two tables without ever writing the pairs down.
+"""Answers of a forest of trees, compiled: for all rows, or all pairs of two tables without ever writing the pairs down.
 
 Where there are two tables, features 0.. are columns of the first, those after them columns of the second. Values are
 compared as 32-bit floats, as the library that grew the trees does, so both give the same answer. Only `flat`,
@@ -7,16 +7,31 @@ compared as 32-bit floats, as the library that grew the trees does, so both give
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.compiled import compiled_free
 
 LEAF = -1
 
 
+class Trees(NamedTuple):
+    """Trees one after the other: node -> feature, threshold and children; a leaf has a value, or one per class."""
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: NDArray[np.float64]
+    roots: NDArray[np.int32]
+
+
 @compiled_free
-def walk_rows(first, second, feature, threshold, left, right, value, roots):
+def answers_of_rows(first, second, trees):
     """The forest's answer for row i of the first table beside row i of the second."""
+    feature, threshold, left, right, value, roots = trees
     width, found = first.shape[1], np.zeros(len(first))
     for i in range(len(first)):
         for root in roots:
@@ -31,8 +46,9 @@ def walk_rows(first, second, feature, threshold, left, right, value, roots):
 
 
 @compiled_free
-def walk_pairs(first, second, feature, threshold, left, right, value, roots):
+def answers_of_pairs(first, second, trees):
     """The forest's answer for every row of the first table beside every row of the second."""
+    feature, threshold, left, right, value, roots = trees
     width, found = first.shape[1], np.zeros((len(first), len(second)))
     for root in roots:  # one tree at a time stays in the cache
         for i in range(len(first)):
@@ -47,8 +63,9 @@ def walk_pairs(first, second, feature, threshold, left, right, value, roots):
 
 
 @compiled_free
-def walk_classes(rows, feature, threshold, left, right, value, roots, total, boosted):
+def classes_of_rows(rows, trees, total, boosted):
     """Per row a share of every class: what the leaves of all trees say, added up; boosting ends in a soft maximum."""
+    feature, threshold, left, right, value, roots = trees
     classes = value.shape[1]
     found = np.zeros((len(rows), classes))
     for i in range(len(rows)):

@@ -71,8 +71,19 @@ class VariabilityModel:
         return np.asarray(self.shares(features[:, self.chosen]).argmax(axis=1), np.int64)
 
     def bind(self, feature_names: Sequence[str]) -> Binding:
-        """The model for vectors of these names, such as `model.telemetry.feature_names` gives."""
-        return Binding.of(self, feature_names)
+        """Return the model for vectors of these names (see `model.telemetry.feature_names`); each is looked up once."""
+        place = {name: at for at, name in enumerate(feature_names)}
+        kept = self.kept
+        found = [(at, place[name]) for at, name in enumerate(kept) if name in place]
+        target, source = np.array(found, np.int64).reshape(-1, 2).T
+        blanks = {}
+        for kind, column in zip(WORKLOAD_TYPES, TYPE_COLUMNS, strict=True):
+            blank = np.zeros((1, len(kept)))
+            if column in kept:
+                blank[0, kept.index(column)] = 1.0
+            blanks[kind] = blank
+        absent = tuple(name for name in kept if name not in place and name not in TYPE_COLUMNS)
+        return Binding(self, source.copy(), target.copy(), blanks, absent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +95,6 @@ class Binding:
     target: NDArray[np.int64]  # where they go among the chosen columns
     blanks: dict[str, Floats]  # by type of work: the chosen columns with the type filled in
     absent: tuple[str, ...]  # chosen columns no such vector has
-
-    @staticmethod
-    def of(model: VariabilityModel, feature_names: Sequence[str]) -> Binding:
-        """Look every name up once."""
-        place = {name: at for at, name in enumerate(feature_names)}
-        kept = model.kept
-        found = [(at, place[name]) for at, name in enumerate(kept) if name in place]
-        target, source = np.array(found, np.int64).reshape(-1, 2).T
-        blanks = {}
-        for kind, column in zip(WORKLOAD_TYPES, TYPE_COLUMNS, strict=True):
-            blank = np.zeros((1, len(kept)))
-            if column in kept:
-                blank[0, kept.index(column)] = 1.0
-            blanks[kind] = blank
-        absent = tuple(name for name in kept if name not in place and name not in TYPE_COLUMNS)
-        return Binding(model, source.copy(), target.copy(), blanks, absent)
 
     def judge(self, vector: Floats, workload_type: str) -> Verdict:
         """Return the verdict for a run of this type of work and this vector."""

@@ -7,7 +7,6 @@ that followed the judged runs would hide a slow week. Pure: no files, no randomn
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.telemetry import WORKLOAD_TYPES
-from cohabit.predict.features import Flags, Floats
+from cohabit.predict.features import Flags, Floats, digest_of
 
 Labels = NDArray[np.int64]
 
@@ -77,10 +76,8 @@ class Runs:
 
     def digest(self) -> str:
         """Return a digest of all training data."""
-        total = hashlib.sha256(repr((self.app, self.workload_type, self.columns)).encode())
-        for column in (self.start_s, self.times_s, self.table):
-            total.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
-        return total.hexdigest()
+        names = (self.app, self.workload_type, self.columns)
+        return digest_of(names, self.start_s, self.times_s, self.table)
 
 
 @dataclass(frozen=True)
@@ -91,11 +88,11 @@ class Norms:
     deviation_s: Mapping[str, float]
 
     def knows(self, app: Sequence[str]) -> Flags:
-        """For every name, whether there is a norm."""
+        """Return for each name whether it has a norm."""
         return np.array([name in self.mean_s for name in app], bool)
 
     def sigmas(self, app: Sequence[str], run_s: Floats) -> Floats:
-        """By how many deviations each run is above its application's mean; 0 where an application never varied."""
+        """Deviations of each run above its application's mean; 0 where an application never varied."""
         mean = np.array([self.mean_s[name] for name in app])
         deviation = np.array([self.deviation_s[name] for name in app])
         return np.asarray(np.divide(run_s - mean, deviation, out=np.zeros(len(mean)), where=deviation > 0))

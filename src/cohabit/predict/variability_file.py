@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cohabit.predict.archive import WRONG_FORM, read_archive, write_archive, wrong_form
 from cohabit.predict.features import Floats
-from cohabit.predict.flat import Arrays
+from cohabit.predict.flat import Arrays, floats
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_calibration import Calibration
 from cohabit.predict.variability_data import CLASSES, TYPE_COLUMNS, Norms
@@ -30,7 +30,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class StoredVariability:
-    """What a file holds."""
+    """The content of a file."""
 
     model: VariabilityModel
     manifest: Mapping[str, Any]
@@ -40,17 +40,27 @@ def save_variability(path: Path, trained: TrainedVariability, scores: Mapping[st
     """Write the file, whole or not at all."""
     model = trained.deployed
     manifest = {
-        "format": FORMAT, "format_version": FORMAT_VERSION, "version": __version__, "kind": model.kind,
-        "form": model.flat.form, "columns": list(model.columns), "kept": list(model.kept), "classes": list(CLASSES),
-        "training_hash": trained.digest, "scores": dict(scores), "applications": list(model.norms.mean_s),
-    }  # fmt: skip
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "version": __version__,
+        "kind": model.kind,
+        "form": model.flat.form,
+        "columns": list(model.columns),
+        "kept": list(model.kept),
+        "classes": list(CLASSES),
+        "training_hash": trained.digest,
+        "scores": dict(scores),
+        "applications": list(model.norms.mean_s),
+    }
     arrays: Arrays = {f"flat.{name}": array for name, array in model.flat.arrays().items()}
     arrays |= {
-        "chosen": model.chosen, "slowdown": model.slowdown, "calibration.knots": model.calibration.knots,
+        "chosen": model.chosen,
+        "slowdown": model.slowdown,
+        "calibration.knots": model.calibration.knots,
         "calibration.chances": model.calibration.chances,
         "norm.mean_s": np.array(list(model.norms.mean_s.values())),
         "norm.deviation_s": np.array([model.norms.deviation_s[name] for name in model.norms.mean_s]),
-    }  # fmt: skip
+    }
     write_archive(path, manifest, arrays, trained.estimator)
 
 
@@ -77,20 +87,14 @@ def _model(manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[np.generic]
         {name.removeprefix("flat."): array for name, array in arrays.items() if name.startswith("flat.")},
         len(chosen),
     )
-    mean, deviation, slowdown = (_floats(arrays, name) for name in ("norm.mean_s", "norm.deviation_s", "slowdown"))
+    mean, deviation, slowdown = (floats(arrays, name) for name in ("norm.mean_s", "norm.deviation_s", "slowdown"))
     if len(set(names)) != len(names) or not mean.shape == deviation.shape == (len(names),) or slowdown.shape != (3,):
         raise ValueError("its norms do not fit together")
     if not (mean > 0).all() or not (deviation >= 0).all():
         raise ValueError("a norm is none")
-    norms = Norms(
-        dict(zip(names, mean.tolist(), strict=True)), dict(zip(names, deviation.tolist(), strict=True))
-    )  # fmt: skip
-    calibration = _curves(_floats(arrays, "calibration.knots"), _floats(arrays, "calibration.chances"))
+    norms = Norms(dict(zip(names, mean.tolist(), strict=True)), dict(zip(names, deviation.tolist(), strict=True)))
+    calibration = _curves(floats(arrays, "calibration.knots"), floats(arrays, "calibration.chances"))
     return VariabilityModel(manifest["kind"], columns, chosen, flat, calibration, norms, slowdown)
-
-
-def _floats(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Floats:
-    return np.asarray(arrays[name], np.float64)
 
 
 def _curves(knots: Floats, chances: Floats) -> Calibration:

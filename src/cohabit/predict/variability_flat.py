@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.predict.features import Floats
-from cohabit.predict.flat import Arrays, check_nodes
+from cohabit.predict.flat import NODES, Arrays, check_nodes, floats
 from cohabit.predict.variability_data import CLASSES, Labels
 
 ASKED_TOGETHER = 256  # rows whose distances to all runs are held at once
@@ -60,21 +60,14 @@ class FlatTrees:
     form: str = TREES
 
     def shares(self, rows: Floats) -> Floats:
-        from cohabit.predict.trees import walk_classes
+        from cohabit.predict.trees import Trees, classes_of_rows
 
-        return np.asarray(
-            walk_classes(
-                rows.astype(np.float32), self.feature, self.threshold, self.left, self.right, self.value, self.roots,
-                self.total, self.boosted,
-            )
-        )  # fmt: skip
+        trees = Trees(*(getattr(self, name) for name in NODES))
+        return np.asarray(classes_of_rows(rows.astype(np.float32), trees, self.total, self.boosted))
 
     def arrays(self) -> Arrays:
-        return {
-            "classes": self.classes, "feature": self.feature, "threshold": self.threshold, "left": self.left,
-            "right": self.right, "value": self.value, "roots": self.roots,
-            "numbers": np.array([self.total, float(self.boosted)]),
-        }  # fmt: skip
+        numbers = np.array([self.total, float(self.boosted)])
+        return {name: getattr(self, name) for name in ("classes", *NODES)} | {"numbers": numbers}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +98,8 @@ class FlatNeighbours:
         return found
 
     def arrays(self) -> Arrays:
-        return {
-            "classes": self.classes, "mean": self.mean, "deviation": self.deviation, "points": self.points,
-            "votes": self.votes, "count": np.array(self.count),
-        }  # fmt: skip
+        names = ("classes", "mean", "deviation", "points", "votes")
+        return {name: getattr(self, name) for name in names} | {"count": np.array(self.count)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +122,6 @@ def load_classifier(form: str, arrays: Mapping[str, NDArray[np.generic]], inputs
     All indices are checked, because a kernel follows them without checks.
     """
 
-    def floats(name: str) -> Floats:
-        return np.asarray(arrays[name], np.float64)
-
     classes = np.asarray(arrays["classes"], np.int64)
     if not 1 <= len(classes) <= len(CLASSES) or (np.diff(classes) <= 0).any():
         raise ValueError("its classes are not in order")
@@ -143,7 +131,12 @@ def load_classifier(form: str, arrays: Mapping[str, NDArray[np.generic]], inputs
         return FlatConstant(classes)
     if form == NEIGHBOURS:
         found = FlatNeighbours(
-            classes, floats("mean"), floats("deviation"), floats("points"), floats("votes"), int(arrays["count"])
+            classes,
+            floats(arrays, "mean"),
+            floats(arrays, "deviation"),
+            floats(arrays, "points"),
+            floats(arrays, "votes"),
+            int(arrays["count"]),
         )
         runs = len(found.points)
         shapes = (found.mean.shape, found.deviation.shape, found.points.shape, found.votes.shape)
@@ -154,9 +147,12 @@ def load_classifier(form: str, arrays: Mapping[str, NDArray[np.generic]], inputs
         return found
     if form != TREES:
         raise ValueError(f"no classifier has the form {form!r}")
-    feature, left, right, roots = (np.asarray(arrays[name], np.int32) for name in
-                                   ("feature", "left", "right", "roots"))  # fmt: skip
-    threshold, value, (total, boosted) = floats("threshold"), floats("value"), floats("numbers").tolist()
+    feature, left, right, roots = (np.asarray(arrays[name], np.int32) for name in ("feature", "left", "right", "roots"))
+    threshold, value, (total, boosted) = (
+        floats(arrays, "threshold"),
+        floats(arrays, "value"),
+        floats(arrays, "numbers").tolist(),
+    )
     count = check_nodes(feature, left, right, inputs)
     if (
         threshold.shape != (count,)

@@ -77,15 +77,18 @@ def _trees(kind: str, x: Any, classes: Labels, weight: Floats, chance: int, effo
             max_depth=own["depth"], min_samples_leaf=own["fewest_in_leaf"], max_features="sqrt"
         )
         estimator = AdaBoostClassifier(
-            tree, n_estimators=max(10, round(own["rounds"] * effort)), learning_rate=own["learning_rate"],
+            tree,
+            n_estimators=max(10, round(own["rounds"] * effort)),
+            learning_rate=own["learning_rate"],
             random_state=chance,
-        ).fit(x, classes, sample_weight=weight)  # fmt: skip
+        ).fit(x, classes, sample_weight=weight)
     else:
         forest = ExtraTreesClassifier if kind == EXTRA_TREES else RandomForestClassifier
         estimator = forest(
-            n_estimators=max(10, round(own["trees"] * effort)), min_samples_leaf=own["fewest_in_leaf"],
+            n_estimators=max(10, round(own["trees"] * effort)),
+            min_samples_leaf=own["fewest_in_leaf"],
             random_state=chance,
-        ).fit(x, classes, sample_weight=weight)  # fmt: skip
+        ).fit(x, classes, sample_weight=weight)
     return FittedClassifier(flatten(estimator), estimator, np.asarray(estimator.feature_importances_, np.float64))
 
 
@@ -100,8 +103,9 @@ def flatten(estimator: Any) -> FlatTrees:
         weights = np.asarray(estimator.estimator_weights_[: len(trees)], np.float64)
         total = float(estimator.estimator_weights_.sum())
         own = [np.asarray(one.classes_, np.int64) for one in estimator.estimators_]
-        leaves = [_votes(leaf, seen, classes, float(weight)) for leaf, seen, weight in
-                  zip(leaves, own, weights, strict=True)]  # fmt: skip
+        leaves = [
+            _votes(leaf, seen, classes, float(weight)) for leaf, seen, weight in zip(leaves, own, weights, strict=True)
+        ]
     feature, threshold, left, right, roots = flat_nodes(trees)
     return FlatTrees(classes, feature, threshold, left, right, np.concatenate(leaves), roots, total, boosted)
 
@@ -129,7 +133,7 @@ def _neighbours(x: Floats, classes: Labels, present: Labels, rare: Labels) -> Fi
 
 
 def library_shares(flat: FlatClassifier, estimator: Any, rows: Floats) -> Floats:
-    """What the training library itself answers, to compare the flat form with; not used to decide anything."""
+    """Return the training library's own answers, to compare the flat form with; not used to decide anything."""
     if isinstance(flat, FlatConstant):
         return np.ones((len(rows), 1))
     if isinstance(flat, FlatNeighbours):

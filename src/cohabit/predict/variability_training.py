@@ -8,7 +8,7 @@ files or prints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from cohabit.model.errors import InputError
 from cohabit.predict import folds as folding
 from cohabit.predict.features import Flags, Floats
-from cohabit.predict.folds import Fold, Folds
+from cohabit.predict.folds import Fold, Folds, Step, no_step
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_calibration import Calibration, brier, fit_calibration, identity
-from cohabit.predict.variability_data import CLASSES, VARIATION, Labels, Norms, Runs, freeze
+from cohabit.predict.variability_data import CLASSES, Labels, Norms, Runs, freeze
 from cohabit.predict.variability_learners import KINDS, fit_classifier
-from cohabit.predict.variability_scores import Judged, f1, mean_f1
+from cohabit.predict.variability_scores import Judged, mean_f1
 
 FEWEST_APPLICATIONS = 2
 FEWEST_RUNS = 5  # of an application, for a usable mean and deviation
@@ -32,7 +32,6 @@ KEPT_EACH_TIME = 0.5
 EFFORT_IN_SEARCH = 0.25
 INNER_FOLDS = 3
 Columns = NDArray[np.int64]
-Step = Callable[[], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +98,7 @@ def _fold_answers(
     rare = norms.varies(data.app, data.times_s)
     labels = norms.classes(data.app, data.times_s) if three else rare
     x = data.inputs
-    fitted = fit_classifier(
-        kind, x[np.ix_(fold.learn, columns)], labels[fold.learn], rare[fold.learn], seed, effort
-    )  # fmt: skip
+    fitted = fit_classifier(kind, x[np.ix_(fold.learn, columns)], labels[fold.learn], rare[fold.learn], seed, effort)
     own = fitted.flat.shares(x[np.ix_(fold.ask, columns)])
     shares = np.zeros((len(own), len(CLASSES)))
     shares[:, fitted.flat.classes] = own
@@ -109,7 +106,7 @@ def _fold_answers(
     return Judged(names, labels[fold.ask], np.asarray(shares.argmax(axis=1), np.int64), shares)
 
 
-def compare(data: Runs, kind: str, seed: int, step: Step | None = None) -> Compared:
+def compare(data: Runs, kind: str, seed: int, step: Step = no_step) -> Compared:
     """One learner with all columns, by application and stratified."""
     found = []
     for folds in (folding.leave_one_out(data.app), _stratified(data, seed)):
@@ -117,8 +114,7 @@ def compare(data: Runs, kind: str, seed: int, step: Step | None = None) -> Compa
         for fold in folds:
             columns = _alive(data.inputs[fold.learn])
             judged.append(_fold_answers(data, kind, fold, columns, seed, 1.0))
-            if step is not None:
-                step()
+            step()
         found.append(tuple(judged))
     return Compared(kind, found[0], found[1])
 
@@ -194,7 +190,7 @@ def choose_columns(
     return path[best], {len(columns): score for columns, score in zip(path, scored, strict=True)}
 
 
-def choose(data: Runs, kind: str, seed: int, step: Step | None = None) -> Chosen:
+def choose(data: Runs, kind: str, seed: int, step: Step = no_step) -> Chosen:
     """Eliminate columns for this learner, anew in every fold, and once with all rows for the model itself."""
     found: list[tuple[Judged, ...]] = []
     three: list[Judged] = []
@@ -205,17 +201,15 @@ def choose(data: Runs, kind: str, seed: int, step: Step | None = None) -> Chosen
             judged.append(_fold_answers(data, kind, fold, columns, seed, 1.0))
             if number == 0:
                 three.append(_fold_answers(data, kind, fold, columns, seed, 1.0, three=True))
-            if step is not None:
-                step()
+            step()
         found.append(tuple(judged))
     columns, by_size = choose_columns(data, kind, np.ones(len(data), bool), seed, len(data.applications))
-    if step is not None:
-        step()
+    step()
     return Chosen(kind, found[0], found[1], tuple(three), columns, by_size)
 
 
 def steps_of(data: Runs, kinds: Sequence[str], seed: int) -> int:
-    """How many times `compare` of these kinds and one `choose` report progress."""
+    """Return how many times `compare` of these kinds and one `choose` report progress."""
     each = len(data.applications) + len(_stratified(data, seed).folds)
     return each * (len(kinds) + 1) + 1
 
@@ -267,12 +261,6 @@ def slowdowns(norms: Norms, data: Runs, classes: Labels) -> Floats:
     relative = norms.relative(data.app, data.times_s)
     spread = float(np.mean([norms.deviation_s[name] / norms.mean_s[name] for name in norms.mean_s]))
     border = (1.0, 1.0 + 1.35 * spread, 1.0 + 1.5 * spread)
-    return np.array([
-        float(relative[classes == at].mean()) if (classes == at).any() else border[at] for at in range(len(CLASSES))
-    ])  # fmt: skip
-
-
-def varying_f1(model: VariabilityModel, data: Runs) -> float | None:
-    """F1 of "it varies" on later runs, judged with the model's frozen norms."""
-    truth = model.norms.varies(data.app, data.times_s)
-    return f1(truth, (model.classify(data.inputs) == VARIATION).astype(np.int64))
+    return np.array(
+        [float(relative[classes == at].mean()) if (classes == at).any() else border[at] for at in range(len(CLASSES))]
+    )

@@ -8,11 +8,11 @@ from typing import Any
 
 from cohabit.model.records import RunTable
 from cohabit.report.headline import one_run
-from cohabit.report.html import Page, add_pictures, assembled_page, new_page
+from cohabit.report.html import Page, add_pictures, assembled_page, leads
 from cohabit.report.html_tables import cards, escaped, metric_table, origin, table
 from cohabit.report.mates import MATES_GLOSSARY, summarise_mates
 from cohabit.report.metrics import Metric, summarise
-from cohabit.report.wording import shown, unbroken
+from cohabit.report.wording import shown
 from cohabit.whole_files import replacing
 
 COST_WORDS = (
@@ -31,10 +31,9 @@ def write_coupled_report(
 
 def render_coupled_report(tables: Mapping[str, RunTable], coupling: Mapping[str, Any], title: str) -> str:
     """The whole page as text."""
-    page = new_page()
+    page = Page()
     summaries = {name: summarise(run) for name, run in tables.items()}
-    lead = "".join(f'<p class="lead">{escaped(unbroken(words))}</p>' for words in _sentences(tables, coupling))
-    page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}</header>")
+    page.add_head(title, _sentences(tables, coupling))
     costs = {name: summarise_mates(run) for name, run in tables.items()}
     page.add_section("What starting together cost", _cost_table(costs), f'<p class="caption">{escaped(COST_WORDS)}</p>')
     for name, run in tables.items():
@@ -68,8 +67,7 @@ def _cost_table(costs: Mapping[str, Mapping[str, Metric]]) -> str:
 
 
 def _add_domain(page: Page, name: str, run: RunTable, summary: Mapping[str, Metric]) -> None:
-    lead = "".join(f'<p class="lead">{escaped(unbroken(words))}</p>' for words in one_run(run, summary) if words)
-    page.parts.append(f"<section><h2>Domain {escaped(name)}</h2>{lead}{cards({name: [summary]})}</section>")
+    page.add_section(f"Domain {name}", leads(one_run(run, summary)), cards({name: [summary]}))
     if summary["jobs_ran"]:
         add_pictures(page, {run.policy: [run]})
     page.add_section(f"All metrics of {name}", metric_table([summary]))

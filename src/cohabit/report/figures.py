@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -69,22 +69,86 @@ def layout(height: int, x_title: str, y_title: str, **more: Any) -> Figure:
     return base
 
 
+def bar(name: str, x: Sequence[Any], y: Sequence[Any], number: int, hover: str = "", **more: Any) -> Figure:
+    """Return one series of bars in a colour of the palette."""
+    trace = {"type": "bar", "name": safe(name), "x": x, "y": y, "marker": {"color": colour(number)}, **more}
+    return trace | ({"hovertemplate": hover} if hover else {})
+
+
+def marks(name: str, x: Any, y: Any, number: int, hover: str, size: int = 10, **more: Any) -> Figure:
+    """Return marks in a colour of the palette; `marker` holds more of their look."""
+    marker = {"size": size, "color": colour(number), **more.pop("marker", {})}
+    trace = {"type": "scatter", "mode": "markers", "name": safe(name), "x": x, "y": y, "marker": marker}
+    return trace | {"hovertemplate": hover, **more}
+
+
+def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: str, unit: str = "") -> Figure:
+    """Return groups of bars, one colour per series."""
+    data = [
+        bar(label, list(names), [float(one) for one in values], number, f"%{{y:.3g}}{unit}<extra>{safe(label)}</extra>")
+        for number, (label, values) in enumerate(series.items())
+    ]
+    return {"data": data, "layout": layout(360, "", y_title, barmode="group", showlegend=True)}
+
+
+def line(x: Sequence[float], y: Sequence[float], name: str, number: int, **more: Any) -> Figure:
+    """Return a curve with a name."""
+    dash = more.pop("dash", "solid")
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [float(one) for one in x],
+        "y": [float(one) for one in y],
+        "name": safe(name),
+        "line": {"width": 2, "color": colour(number), "dash": dash},
+        **more,
+    }
+
+
+def dotted(**ends: Any) -> Figure:
+    """Return a dotted line for `shapes` between x0, y0 and x1, y1."""
+    return {"type": "line", "line": {"color": "@muted", "width": 1.5, "dash": "dot"}, **ends}
+
+
+def level(at: float) -> Figure:
+    """Return a dotted line over the whole width."""
+    return dotted(xref="paper", x0=0, x1=1, y0=at, y1=at)
+
+
+def _extra(policy: str, policies: Sized) -> str:
+    """Return the end of a hover text, with the policy where there are several."""
+    return f"<extra>{safe(policy) if len(policies) > 1 else ''}</extra>"
+
+
+def _steps(name: str, x: NDArray[Any], y: NDArray[Any], number: int, width: float, hover: str) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": safe(name),
+        "x": packed(x),
+        "y": packed(y),
+        "line": {"shape": "hv", "width": width, "color": colour(number), "dash": DASHES[number % len(DASHES)]},
+        "hovertemplate": hover,
+    }
+
+
 def _over_time(levels: Mapping[str, Level], span_us: int, y_title: str, hover: str, scale: float) -> Figure:
     unit, size = time_unit(span_us / SECOND)
     traces = []
     for number, (policy, curve) in enumerate(levels.items()):
-        trace: Figure = {
-            "type": "scatter", "mode": "lines", "name": safe(policy),
-            "x": packed(curve.at_us / SECOND / size), "y": packed(curve.value * scale),
-            "line": {"shape": "hv", "width": 1.6, "color": colour(number), "dash": DASHES[number % len(DASHES)]},
-            "hovertemplate": f"%{{x:.2f}} {unit}<br>{hover}<extra>{safe(policy) if len(levels) > 1 else ''}</extra>",
-        }  # fmt: skip
+        x, y = curve.at_us / SECOND / size, curve.value * scale
+        trace = _steps(policy, x, y, number, 1.6, f"%{{x:.2f}} {unit}<br>{hover}" + _extra(policy, levels))
         if len(levels) == 1:
             trace |= {"fill": "tozeroy", "fillcolor": "@fill0"}
         traces.append(trace)
-    several = len(levels) > 1
-    plan = layout(300, f"time since the first submission ({unit})", y_title, showlegend=several,
-                  xaxis={"range": [0, span_us / SECOND / size]}, yaxis={"rangemode": "tozero"})  # fmt: skip
+    plan = layout(
+        300,
+        f"time since the first submission ({unit})",
+        y_title,
+        showlegend=len(levels) > 1,
+        xaxis={"range": [0, span_us / SECOND / size]},
+        yaxis={"rangemode": "tozero"},
+    )
     return {"data": traces, "layout": plan}
 
 
@@ -123,15 +187,18 @@ def _shares(values: Mapping[str, NDArray[np.float64]], low: float, x_title: str,
     traces = []
     for number, (policy, column) in enumerate(values.items()):
         x, share = shares_below(column, low)
-        traces.append({
-            "type": "scatter", "mode": "lines", "name": safe(policy), "x": packed(x), "y": packed(100 * share),
-            "line": {"shape": "hv", "width": 2, "color": colour(number), "dash": DASHES[number % len(DASHES)]},
-            "hovertemplate": f"%{{y:.1f}} % of jobs: {hover}<extra>{safe(policy) if len(values) > 1 else ''}</extra>",
-        })  # fmt: skip
+        words = f"%{{y:.1f}} % of jobs: {hover}" + _extra(policy, values)
+        traces.append(_steps(policy, x, 100 * share, number, 2, words))
     top = max(float(column.max()) for column in values.values())
     ends = [float(np.log10(low)) - 0.02, float(np.log10(max(top, low * 10))) + 0.05]
-    plan = layout(320, x_title, "share of jobs (%)", showlegend=len(values) > 1,
-                  xaxis={"type": "log", "range": ends}, yaxis={"range": [0, 103]})  # fmt: skip
+    plan = layout(
+        320,
+        x_title,
+        "share of jobs (%)",
+        showlegend=len(values) > 1,
+        xaxis={"type": "log", "range": ends},
+        yaxis={"range": [0, 103]},
+    )
     return {"data": traces, "layout": plan}
 
 
@@ -172,14 +239,16 @@ def user_figure(groups: Groups) -> Figure | None:
     traces = []
     for number, (policy, runs) in enumerate(groups.items()):
         means = _means_by_user(runs, [first.workload.user_names[user] for user in users])
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": safe(policy), "y": names, "x": means,
-            "marker": {"size": 10, "color": colour(number), "symbol": number % 6},
-            "hovertemplate": "%{y}: slowed down %{x:.3~g} times on average"
-                             f"<extra>{safe(policy) if len(groups) > 1 else ''}</extra>",
-        })  # fmt: skip
-    plan = layout(90 + 26 * len(users), "mean bounded slowdown (1 = did not wait)", "", showlegend=len(groups) > 1,
-                  yaxis={"type": "category"}, xaxis={"rangemode": "tozero"})  # fmt: skip
+        hover = "%{y}: slowed down %{x:.3~g} times on average" + _extra(policy, groups)
+        traces.append(marks(policy, means, names, number, hover, marker={"symbol": number % 6}))
+    plan = layout(
+        90 + 26 * len(users),
+        "mean bounded slowdown (1 = did not wait)",
+        "",
+        showlegend=len(groups) > 1,
+        yaxis={"type": "category"},
+        xaxis={"rangemode": "tozero"},
+    )
     return {"data": traces, "layout": plan}
 
 
@@ -220,16 +289,12 @@ def comparison_figure(comparison: Comparison) -> Figure:
             plus.append(0.0 if cell.ratio.high is None else cell.ratio.high - cell.ratio.mean)
             minus.append(0.0 if cell.ratio.low is None else cell.ratio.mean - cell.ratio.low)
             words.append(f"{GLOSSARY[metric].label}: {shown(GLOSSARY[metric].kind, cell.value.mean)}")
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": safe(policy), "x": x, "y": y, "customdata": words,
-            "marker": {"size": 10, "color": colour(number + 1), "symbol": (number + 1) % 6},
-            "error_x": {"type": "data", "array": plus, "arrayminus": minus, "symmetric": False, "thickness": 2,
-                        "width": 5, "color": colour(number + 1)},
-            "hovertemplate": "%{customdata}<br>%{x:.3f} times the first policy<extra>" + safe(policy) + "</extra>",
-        })  # fmt: skip
+        spread = {"array": plus, "arrayminus": minus, "symmetric": False, "thickness": 2, "width": 5}
+        hover = "%{customdata}<br>%{x:.3f} times the first policy<extra>" + safe(policy) + "</extra>"
+        trace = marks(policy, x, y, number + 1, hover, customdata=words, marker={"symbol": (number + 1) % 6})
+        traces.append(trace | {"error_x": {"type": "data", "color": colour(number + 1), **spread}})
     names = [_two_lines(GLOSSARY[metric].label) for metric in metrics]
     plan = layout(120 + 46 * len(metrics), "ratio to the first policy", "", showlegend=True)
     plan["yaxis"] |= {"tickvals": list(range(len(names))), "ticktext": names, "range": [-0.6, len(names) - 0.4]}
-    plan["shapes"] = [{"type": "line", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1,
-                       "line": {"color": "@muted", "width": 1.5, "dash": "dot"}}]  # fmt: skip
+    plan["shapes"] = [dotted(x0=1, x1=1, yref="paper", y0=0, y1=1)]
     return {"data": traces, "layout": plan}

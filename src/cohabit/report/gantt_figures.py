@@ -87,11 +87,18 @@ def _raster_figure(run: RunTable, jobs: RanJobs, bars: Bars) -> Figure:
     unit, size = time_unit(span / SECOND)
     width, height = span / SECOND / size / cells.shape[1], run.cluster_nodes / cells.shape[0]
     trace: Figure = {
-        "type": "heatmap", "z": packed(cells), "x0": width / 2, "dx": width, "y0": height / 2 - 0.5, "dy": height,
-        "zmin": 0, "zmax": 100, "colorscale": [[0, "@heat0"], [0.5, "@heat1"], [1, "@heat2"]],
+        "type": "heatmap",
+        "z": packed(cells),
+        "x0": width / 2,
+        "dx": width,
+        "y0": height / 2 - 0.5,
+        "dy": height,
+        "zmin": 0,
+        "zmax": 100,
+        "colorscale": [[0, "@heat0"], [0.5, "@heat1"], [1, "@heat2"]],
         "colorbar": {"title": {"text": "cores in use (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
         "hovertemplate": f"around node %{{y:.0f}}, %{{x:.2f}} {unit}<br>%{{z}} % of cores in use<extra></extra>",
-    }  # fmt: skip
+    }
     plan = layout(460, f"time since the first submission ({unit})", "node")
     plan["xaxis"] |= {"range": [0, span / SECOND / size], "showgrid": False}
     plan["yaxis"] |= {"range": [-0.5, run.cluster_nodes - 0.5], "showgrid": False, "tickformat": ",d"}
@@ -99,7 +106,7 @@ def _raster_figure(run: RunTable, jobs: RanJobs, bars: Bars) -> Figure:
 
 
 def _grouping(run: RunTable) -> tuple[str, NDArray[np.int32], list[str]]:
-    """What to colour by: programs where a handful are known, else users, else how jobs ended."""
+    """Return the grouping to colour by: programs where a handful are known, else users, else how jobs ended."""
     jobs = run.workload
     programs = np.unique(jobs.program[jobs.program >= 0])
     users = np.unique(jobs.user[jobs.user >= 0])
@@ -147,27 +154,32 @@ def _trace(run: RunTable, bars: Bars, origin: int, size: float, name: str, fill:
     start = (run.start_us[bars.row] - origin) / SECOND / size
     length = (run.end_us[bars.row] - run.start_us[bars.row]) / SECOND / size
     return {
-        "type": "bar", "orientation": "h", "name": name,
-        "base": packed(start, exact=True), "x": packed(length, exact=True),
-        "y": packed(bars.first + (bars.count - 1) / 2), "width": packed(bars.count.astype(np.float64)),
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "base": packed(start, exact=True),
+        "x": packed(length, exact=True),
+        "y": packed(bars.first + (bars.count - 1) / 2),
+        "width": packed(bars.count.astype(np.float64)),
         "marker": {"color": fill, "line": {"width": 0.7, "color": "@surface"}},
-        "hovertext": [_words(run, int(row)) for row in bars.row], "hovertemplate": "%{hovertext}<extra></extra>",
-    }  # fmt: skip
+        "hovertext": [_words(run, int(row)) for row in bars.row],
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    }
 
 
 def _words(run: RunTable, row: int) -> str:
     """Return the hover text of a job."""
     jobs = run.workload
     program, user = int(jobs.program[row]), int(jobs.user[row])
-    who = [safe(jobs.program_names[program])] if program >= 0 else []
-    who += [f"user {safe(jobs.user_names[user])}"] if user >= 0 else []
+    names = [safe(jobs.program_names[program])] if program >= 0 else []
+    names += [f"user {safe(jobs.user_names[user])}"] if user >= 0 else []
     start, end = int(run.start_us[row]), int(run.end_us[row])
     nodes = int(run.nodes[row])
     cores = int(run.cores[row])
     place = f"{nodes:,} {'node' if nodes == 1 else 'nodes'}, {cores:,} {'core' if cores == 1 else 'cores'}"
     lines = [
         f"<b>job {safe(jobs.job_id[row])}</b>",
-        ", ".join(who),
+        ", ".join(names),
         f"waited {duration((start - int(jobs.submit_us[row])) / SECOND)}, ran {duration((end - start) / SECOND)}",
         f"{place}, {STATUS_NAMES[int(run.status[row])]}",
     ]

@@ -30,9 +30,12 @@ def _number(summary: Summary, key: str) -> float:
 def losses(run: RunTable, summary: Summary) -> str:
     """Return what went wrong, as one sentence, or nothing."""
     verbs = {
-        "jobs_killed": "cut at the time asked for", "jobs_failed": "failed", "jobs_cancelled": "cancelled",
-        "jobs_waiting": "still waiting when the run ended", "jobs_rejected": "rejected",
-    }  # fmt: skip
+        "jobs_killed": "cut at the time asked for",
+        "jobs_failed": "failed",
+        "jobs_cancelled": "cancelled",
+        "jobs_waiting": "still waiting when the run ended",
+        "jobs_rejected": "rejected",
+    }
     parts = [f"{int(_number(summary, key)):,} {verb}" for key, verb in verbs.items() if _number(summary, key)]
     if not parts:
         return ""
@@ -47,8 +50,10 @@ def one_run(run: RunTable, summary: Summary) -> list[str]:
     """The sentences for a single run."""
     ran = int(_number(summary, "jobs_ran"))
     if not ran:
-        return [f"None of the {jobs_of(len(run))}{_source(run)} ran on {_machine(run)} under {run.policy}.",
-                losses(run, summary)]  # fmt: skip
+        return [
+            f"None of the {jobs_of(len(run))}{_source(run)} ran on {_machine(run)} under {run.policy}.",
+            losses(run, summary),
+        ]
     count = jobs_of(ran) if ran == len(run) else f"{ran:,} of {jobs_of(len(run))}"
     users = int(_number(summary, "users"))
     people = f" of {users:,} users" if users > 1 else ""

@@ -8,7 +8,7 @@ page and again, inside figures, for plotly. Plotly is used only here, when a pag
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -50,6 +50,11 @@ NO_SPREAD_WORDS = (
 )
 
 
+def leads(sentences: Iterable[str]) -> str:
+    """Return opening sentences, each a paragraph; empty ones are left out."""
+    return "".join(f'<p class="lead">{escaped(unbroken(words))}</p>' for words in sentences if words)
+
+
 class Page:
     """Collects the parts of the page and the figures they point to."""
 
@@ -68,13 +73,12 @@ class Page:
             f"<figcaption>{escaped(caption)}</figcaption></figure>"
         )
 
+    def add_head(self, title: str, sentences: Iterable[str], more: str = "") -> None:
+        """Add the title and the opening sentences; empty ones are left out."""
+        self.parts.append(f"<header><h1>{escaped(title)}</h1>{leads(sentences)}{more}</header>")
+
     def add_section(self, title: str, *content: str) -> None:
         self.parts.append(f"<section><h2>{escaped(title)}</h2>{''.join(content)}</section>")
-
-
-def new_page() -> Page:
-    """An empty page, for reports of another kind."""
-    return Page()
 
 
 def write_report(
@@ -98,10 +102,10 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
     page = Page()
     if len(groups) > 1:
         comparison = intervals or compare(summaries, np.random.default_rng(INTERVAL_SEED))
-        add_head(page, title, several_runs(groups, comparison), cards(summaries))
+        page.add_head(title, several_runs(groups, comparison), cards(summaries))
         _compared(page, comparison)
     else:
-        add_head(page, title, one_run(runs[0], summaries[runs[0].policy][0]), cards(summaries))
+        page.add_head(title, one_run(runs[0], summaries[runs[0].policy][0]), cards(summaries))
     drawable = {policy: group for policy, group in groups.items() if summaries[policy][0]["jobs_ran"]}
     if drawable:
         add_pictures(page, drawable)
@@ -109,11 +113,6 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
         page.add_section("All metrics", metric_table(summaries[runs[0].policy]))
     page.add_section("Where this comes from", origin(runs))
     return assembled_page(title, page)
-
-
-def add_head(page: Page, title: str, sentences: Sequence[str], numbers: str) -> None:
-    lead = "".join(f'<p class="lead">{escaped(unbroken(words))}</p>' for words in sentences if words)
-    page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}{numbers}</header>")
 
 
 def _compared(page: Page, comparison: Comparison) -> None:

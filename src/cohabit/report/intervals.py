@@ -55,28 +55,33 @@ class Comparison:
         """The table as plain data, one row per policy and metric, for JSON and CSV."""
         return [
             {
-                "policy": policy, "metric": metric, "repeats": cell.value.repeats,
-                "mean": cell.value.mean, "low": cell.value.low, "high": cell.value.high,
-                "ratio": cell.ratio.mean, "ratio_low": cell.ratio.low, "ratio_high": cell.ratio.high,
+                "policy": policy,
+                "metric": metric,
+                "repeats": cell.value.repeats,
+                "mean": cell.value.mean,
+                "low": cell.value.low,
+                "high": cell.value.high,
+                "ratio": cell.ratio.mean,
+                "ratio_low": cell.ratio.low,
+                "ratio_high": cell.ratio.high,
             }
-            for policy in self.policies for metric in self.metrics
+            for policy in self.policies
+            for metric in self.metrics
             for cell in (self.cells[policy, metric],)
-        ]  # fmt: skip
+        ]
 
 
-def _draws(repeats: int, rng: np.random.Generator, resamples: int) -> NDArray[np.int64]:
-    return rng.integers(0, repeats, (resamples, repeats))
+def _draws(repeats: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    return rng.integers(0, repeats, (RESAMPLES, repeats))
 
 
-def _interval(mean: float, means: NDArray[np.float64], repeats: int, confidence: float) -> Interval:
-    tail = (1 - confidence) / 2
+def _interval(mean: float, means: NDArray[np.float64], repeats: int) -> Interval:
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return Interval(mean, float(low), float(high), repeats)
 
 
-def bootstrap_interval(
-    values: Iterable[Metric], rng: np.random.Generator, confidence: float = CONFIDENCE, resamples: int = RESAMPLES
-) -> Interval:
+def bootstrap_interval(values: Iterable[Metric], rng: np.random.Generator) -> Interval:
     """Percentile bootstrap of the mean; repeats without a value are left out."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     if not len(known):
@@ -84,17 +89,10 @@ def bootstrap_interval(
     mean = float(known.mean())
     if len(known) == 1:
         return Interval(mean, None, None, 1)
-    means = known[_draws(len(known), rng, resamples)].mean(axis=1)
-    return _interval(mean, means, len(known), confidence)
+    return _interval(mean, known[_draws(len(known), rng)].mean(axis=1), len(known))
 
 
-def ratio_interval(
-    values: Sequence[Metric],
-    baseline: Sequence[Metric],
-    rng: np.random.Generator,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-) -> Interval:
+def ratio_interval(values: Sequence[Metric], baseline: Sequence[Metric], rng: np.random.Generator) -> Interval:
     """mean(values) / mean(baseline), resampled in pairs when both have the same number of repeats."""
     ours = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     theirs = np.array([np.nan if value is None else value for value in baseline], dtype=np.float64)
@@ -104,19 +102,17 @@ def ratio_interval(
     ratio = float(ours.mean() / theirs.mean())
     if len(ours) == 1 or len(theirs) == 1:
         return Interval(ratio, None, None, 1)
-    drawn = _draws(len(ours), rng, resamples)
-    drawn_of_baseline = drawn if len(ours) == len(theirs) else _draws(len(theirs), rng, resamples)
+    drawn = _draws(len(ours), rng)
+    drawn_of_baseline = drawn if len(ours) == len(theirs) else _draws(len(theirs), rng)
     bottoms = theirs[drawn_of_baseline].mean(axis=1)
     ratios = ours[drawn].mean(axis=1)[bottoms != 0] / bottoms[bottoms != 0]
-    return _interval(ratio, ratios, len(ours), confidence)
+    return _interval(ratio, ratios, len(ours))
 
 
 def compare(
     summaries: Mapping[str, Sequence[Mapping[str, Metric]]],
     rng: np.random.Generator,
     metrics: Sequence[str] = COMPARED,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
 ) -> Comparison:
     """Policies (name -> one summary per repeat) against the first of them, metric by metric."""
     policies = tuple(summaries)
@@ -125,10 +121,7 @@ def compare(
         baseline = [summary.get(metric) for summary in summaries[policies[0]]] if policies else []
         for policy in policies:
             values = [summary.get(metric) for summary in summaries[policy]]
-            cells[policy, metric] = Cell(
-                bootstrap_interval(values, rng, confidence, resamples),
-                ratio_interval(values, baseline, rng, confidence, resamples),
-            )
+            cells[policy, metric] = Cell(bootstrap_interval(values, rng), ratio_interval(values, baseline, rng))
     return Comparison(policies, tuple(metrics), cells)
 
 

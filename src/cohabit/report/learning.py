@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from cohabit.predict.scores import Asked
-from cohabit.report.figures import Figure, colour, layout, packed, safe
-from cohabit.report.html import assembled_page, new_page
-from cohabit.report.html_tables import escaped
+from cohabit.report.figures import Figure, bar, colour, layout, marks, packed, safe
+from cohabit.report.html import Page, assembled_page
+from cohabit.report.html_tables import escaped, table
 
 TITLE = "A model of who hurts whom"
 COUNTERS_SHOWN = 15
@@ -36,16 +36,22 @@ def scatter_figure(grouped: Asked, blind: Asked | None) -> Figure:
     for number, (name, asked) in enumerate((("folds by application", grouped), ("blind", blind))):
         if asked is None:
             continue
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": name, "x": packed(asked.truth),
-            "y": packed(np.maximum(asked.answer, 0.0)),
-            "text": [safe(f"{app} beside {other}") for app, other in zip(asked.app, asked.other, strict=True)],
-            "marker": {"size": 7, "color": colour(number), "symbol": number},
-            "hovertemplate": "%{text}: %{x:.1f} % true, %{y:.1f} % predicted<extra></extra>",
-        })  # fmt: skip
+        x, y = packed(asked.truth), packed(np.maximum(asked.answer, 0.0))
+        pairs = [safe(f"{app} beside {other}") for app, other in zip(asked.app, asked.other, strict=True)]
+        hover = "%{text}: %{x:.1f} % true, %{y:.1f} % predicted<extra></extra>"
+        traces.append(marks(name, x, y, number, hover, size=7, marker={"symbol": number}, text=pairs))
     top = max(float(max(asked.truth.max(), asked.answer.max())) for asked in (grouped, blind) if asked is not None)
-    traces.append({"type": "scatter", "mode": "lines", "name": "right", "x": [0, top], "y": [0, top],
-                   "line": {"color": colour(7), "dash": "dot", "width": 1.5}, "hoverinfo": "skip"})  # fmt: skip
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "right",
+            "x": [0, top],
+            "y": [0, top],
+            "line": {"color": colour(7), "dash": "dot", "width": 1.5},
+            "hoverinfo": "skip",
+        }
+    )
     plan = layout(420, "true degradation (%)", "predicted degradation (%)", showlegend=True)
     return {"data": traces, "layout": plan}
 
@@ -53,15 +59,14 @@ def scatter_figure(grouped: Asked, blind: Asked | None) -> Figure:
 def learner_figure(by_model: Mapping[str, Mapping[str, Any]]) -> Figure:
     """R^2 per learner: unseen applications, unseen pairs, blind."""
     names, traces = list(by_model), []
-    for number, (key, label) in enumerate((("grouped_r2", "unseen applications"), ("pair_r2", "unseen pairs"),
-                                           ("blind_r2", "blind"))):  # fmt: skip
+    for number, (key, label) in enumerate(
+        (("grouped_r2", "unseen applications"), ("pair_r2", "unseen pairs"), ("blind_r2", "blind"))
+    ):
         values = [by_model[name][key] for name in names]
         if any(value is not None for value in values):
-            traces.append({
-                "type": "bar", "name": label, "x": names, "y": [None if v is None else max(v, -1.0) for v in values],
-                "marker": {"color": colour(number)}, "customdata": values,
-                "hovertemplate": f"%{{x}}, {label}: %{{customdata:.3f}}<extra></extra>",
-            })  # fmt: skip
+            cut = [None if value is None else max(value, -1.0) for value in values]
+            hover = f"%{{x}}, {label}: %{{customdata:.3f}}<extra></extra>"
+            traces.append(bar(label, names, cut, number, hover, customdata=values))
     plan = layout(320, "", "R², cut off at -1", showlegend=True, barmode="group", xaxis={"type": "category"})
     return {"data": traces, "layout": plan}
 
@@ -70,20 +75,22 @@ def importance_figure(importance: Sequence[Mapping[str, Any]]) -> Figure:
     """The counters the model relies on most."""
     shown = list(importance[:COUNTERS_SHOWN])[::-1]
     trace = {
-        "type": "bar", "orientation": "h", "x": [one["r2_lost"] for one in shown],
-        "y": [safe(one["counter"]) for one in shown], "marker": {"color": colour(0)},
+        "type": "bar",
+        "orientation": "h",
+        "x": [one["r2_lost"] for one in shown],
+        "y": [safe(one["counter"]) for one in shown],
+        "marker": {"color": colour(0)},
         "customdata": [one["family"] for one in shown],
         "hovertemplate": "%{y} (%{customdata}): R² falls by %{x:.3f}<extra></extra>",
-    }  # fmt: skip
+    }
     plan = layout(90 + 22 * len(shown), "R² lost without it", "", yaxis={"type": "category"})
     return {"data": [trace], "layout": plan}
 
 
 def render_learning(document: Mapping[str, Any], grouped: Asked, blind: Asked | None) -> str:
     """The whole page as text."""
-    page = new_page()
-    lead = "".join(f'<p class="lead">{escaped(words)}</p>' for words in _sentences(document))
-    page.parts.append(f"<header><h1>{escaped(TITLE)}</h1>{lead}</header>")
+    page = Page()
+    page.add_head(TITLE, _sentences(document))
     scatter, learners = scatter_figure(grouped, blind), learner_figure(document["by_model"])
     page.add_section("Prediction against truth", page.picture(scatter, "Predicted and true degradation", SCATTER_WORDS))
     page.add_section("Learners", page.picture(learners, "R squared per learner", LEARNER_WORDS))
@@ -109,7 +116,7 @@ def _sentences(document: Mapping[str, Any]) -> list[str]:
             f"On {document['blind_rows']} blind pairs it is off by {own['blind_mean_error']:.1f} points "
             f"(R² {_number(own['blind_r2'])})."
         )
-    return [*words, *([f"The data is {document['remark']}."] if document["remark"] else [])]
+    return [*words, f"The data is {document['remark']}." if document["remark"] else ""]
 
 
 def _number(value: float | None) -> str:
@@ -117,14 +124,13 @@ def _number(value: float | None) -> str:
 
 
 def _ranges(rows: Sequence[Mapping[str, Any]]) -> str:
-    styles = ("", *(["number"] * (len(RANGE_HEADS) - 1)))
-    head = "".join(
-        f'<th scope="col" class="{style}">{escaped(text)}</th>' for text, style in zip(RANGE_HEADS, styles, strict=True)
+    heads = [(text, "number" if place else "") for place, text in enumerate(RANGE_HEADS)]
+    return table(
+        heads,
+        (
+            f'<th scope="row">{escaped(one["range"])}</th><td class="number">{one["rows"]}</td>'
+            f'<td class="number">{one["mean_error"]:.1f}</td><td class="number">{one["bias"]:+.1f}</td>'
+            f'<td class="number">{100 * one["promised_too_little"]:.0f} %</td>'
+            for one in rows
+        ),
     )
-    body = "".join(
-        f'<tr><th scope="row">{escaped(one["range"])}</th><td class="number">{one["rows"]}</td>'
-        f'<td class="number">{one["mean_error"]:.1f}</td><td class="number">{one["bias"]:+.1f}</td>'
-        f'<td class="number">{100 * one["promised_too_little"]:.0f} %</td></tr>'
-        for one in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,4 +1,4 @@
-"""What coscheduling costs: how long jobs waited for their mates, and what was kept idle for it (C16 to C19).
+"""The cost of coscheduling: the time jobs waited for their mates, and the nodes kept idle meanwhile (C16 to C19).
 
 Reads the columns `group`, `first_ready_s`, `held_s` and `yields` that a run of several domains leaves beside its jobs.
 Exact definitions: docs/metrics.md. A value without meaning is None.
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cohabit.model.records import NEVER, RunTable
 from cohabit.model.units import SECOND
-from cohabit.report.metrics import Metric, ran_jobs, span_us
+from cohabit.report.metrics import Metric, mean, ran_jobs, slowdown, span_us
 from cohabit.report.wording import Entry
 
 MATES_GLOSSARY = {
@@ -59,24 +59,22 @@ def summarise_mates(run: RunTable) -> dict[str, Metric]:
     nodes = np.ceil(run.workload.processes * (run.cluster_nodes / max(run.cluster_cores, 1)))
     lost = float((held_s * nodes).sum()) / 3600
     offered = run.cluster_nodes * span_us(jobs) / SECOND / 3600
-    others = ~mine & (jobs.run_s > 0)
-    slowed = (jobs.wait_s[others] + jobs.run_s[others]) / jobs.run_s[others]
     return {
-        "mates_total": int(tied.sum()), "mates_started": int(mine.sum()),
-        "mean_sync_s": _mean(sync_s), "max_sync_s": float(sync_s.max()) if len(sync_s) else None,
-        "held_node_hours": lost, "held_share": lost / offered if offered > 0 else None,
+        "mates_total": int(tied.sum()),
+        "mates_started": int(mine.sum()),
+        "mean_sync_s": mean(sync_s),
+        "max_sync_s": float(sync_s.max()) if len(sync_s) else None,
+        "held_node_hours": lost,
+        "held_share": lost / offered if offered > 0 else None,
         "yields": int(yields.sum()),
-        "mean_wait_mates_s": _mean(jobs.wait_s[mine]), "mean_wait_others_s": _mean(jobs.wait_s[~mine]),
-        "mean_slowdown_others": _mean(slowed),
-    }  # fmt: skip
-
-
-def _mean(values: NDArray[np.float64]) -> Metric:
-    return float(values.mean()) if len(values) else None
+        "mean_wait_mates_s": mean(jobs.wait_s[mine]),
+        "mean_wait_others_s": mean(jobs.wait_s[~mine]),
+        "mean_slowdown_others": mean(slowdown(jobs.wait_s[~mine], jobs.run_s[~mine])),
+    }
 
 
 def groups_together(tables: Mapping[str, RunTable], offsets_us: Sequence[int] = ()) -> dict[str, Metric]:
-    """How many groups started, how many of them together, and how far apart the others were at most.
+    """Count the groups that started and those that started together; the others' largest distance.
 
     `offsets_us`: by how much each domain's jobs are meant to start later than the first; none: all at once.
     """
@@ -92,6 +90,9 @@ def groups_together(tables: Mapping[str, RunTable], offsets_us: Sequence[int] = 
     whole = {name: at for name, at in starts.items() if name not in never}
     apart = [max(at) - min(at) for at in whole.values()]
     return {
-        "groups": len(starts), "groups_started": len(whole), "groups_together": sum(us == 0 for us in apart),
-        "groups_not_started": len(never), "max_apart_s": max(apart) / SECOND if apart else None,
-    }  # fmt: skip
+        "groups": len(starts),
+        "groups_started": len(whole),
+        "groups_together": sum(us == 0 for us in apart),
+        "groups_not_started": len(never),
+        "max_apart_s": max(apart) / SECOND if apart else None,
+    }

@@ -55,10 +55,14 @@ def ran_jobs(run: RunTable) -> RanJobs:
     else:
         submit_us, start_us, end_us = run.workload.submit_us[row], run.start_us[row], run.end_us[row]
     return RanJobs(
-        row, submit_us, start_us, end_us,
-        wait_s=(start_us - submit_us) / SECOND, run_s=(end_us - start_us) / SECOND,
+        row,
+        submit_us,
+        start_us,
+        end_us,
+        wait_s=(start_us - submit_us) / SECOND,
+        run_s=(end_us - start_us) / SECOND,
         turnaround_s=(end_us - submit_us) / SECOND,
-    )  # fmt: skip
+    )
 
 
 def slowdown(wait_s: Floats, run_s: Floats) -> Floats:
@@ -103,7 +107,8 @@ def jain_fairness(values: Floats) -> Metric:
     return float(values.sum()) ** 2 / (len(values) * squares) if squares > 0 else None
 
 
-def _mean(values: Floats) -> Metric:
+def mean(values: Floats) -> Metric:
+    """Return the mean, or None without values."""
     return float(values.mean()) if len(values) else None
 
 
@@ -112,21 +117,20 @@ def _top(values: Floats) -> Metric:
 
 
 def _waits(jobs: RanJobs) -> dict[str, Metric]:
-    mean, top = _mean(jobs.wait_s), _top(jobs.wait_s)
     names = ("median_wait_s", "p95_wait_s", "p99_wait_s")
     marks = np.percentile(jobs.wait_s, (50, 95, 99)) if len(jobs) else (None, None, None)
     named = {name: None if mark is None else float(mark) for name, mark in zip(names, marks, strict=True)}
-    return {"mean_wait_s": mean, **named, "max_wait_s": top}
+    return {"mean_wait_s": mean(jobs.wait_s), **named, "max_wait_s": _top(jobs.wait_s)}
 
 
 def _slowdowns(run: RunTable, jobs: RanJobs) -> dict[str, Metric]:
     bounded = bounded_slowdown(jobs.wait_s, jobs.run_s)
     by_user = user_slowdowns(run, jobs, bounded)
     return {
-        "mean_slowdown": _mean(slowdown(jobs.wait_s, jobs.run_s)),
-        "mean_bounded_slowdown": _mean(bounded),
+        "mean_slowdown": mean(slowdown(jobs.wait_s, jobs.run_s)),
+        "mean_bounded_slowdown": mean(bounded),
         "p95_bounded_slowdown": float(np.percentile(bounded, 95)) if len(bounded) else None,
-        "user_mean_slowdown": _mean(by_user),
+        "user_mean_slowdown": mean(by_user),
         "user_max_slowdown": _top(by_user),
         "user_fairness": jain_fairness(by_user),
     }
@@ -136,7 +140,7 @@ def _machine(run: RunTable, jobs: RanJobs) -> dict[str, Metric]:
     span_s = span_us(jobs) / SECOND
     core_seconds = busy_core_seconds(run, jobs)
     offered = run.cluster_cores * span_s
-    turnaround = _mean(jobs.turnaround_s)
+    turnaround = mean(jobs.turnaround_s)
     return {
         "utilisation": core_seconds / offered if offered > 0 else None,
         "makespan_s": span_s if len(jobs) else None,
@@ -179,8 +183,8 @@ def summarise(run: RunTable) -> dict[str, Metric]:
     jobs = ran_jobs(run)
     return {
         **_waits(jobs),
-        "mean_run_s": _mean(jobs.run_s),
-        "mean_turnaround_s": _mean(jobs.turnaround_s),
+        "mean_run_s": mean(jobs.run_s),
+        "mean_turnaround_s": mean(jobs.turnaround_s),
         **_slowdowns(run, jobs),
         **_machine(run, jobs),
         **_queue(run, jobs),

@@ -12,17 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cohabit.report.metrics import Metric, slowdown
+from cohabit.report.metrics import Metric, mean, slowdown
 
 Floats = NDArray[np.float64]
 
 
 def _floats(values: ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float64)
-
-
-def _mean(values: Floats) -> Metric:
-    return float(values.mean()) if len(values) else None
 
 
 def wait_s(submit_s: ArrayLike, start_s: ArrayLike) -> Floats:
@@ -42,8 +38,8 @@ def turnaround_s(submit_s: ArrayLike, end_s: ArrayLike) -> Floats:
 
 def throughput_per_s(turnarounds_s: ArrayLike) -> Metric:
     """S64: 1 / mean time from submission to finish, over all jobs of a sequence."""
-    mean = _mean(_floats(turnarounds_s))
-    return 1.0 / mean if mean else None
+    seconds = mean(_floats(turnarounds_s))
+    return 1.0 / seconds if seconds else None
 
 
 def normalised_run_time(policy_run_s: ArrayLike, exclusive_run_s: ArrayLike) -> Floats:
@@ -91,16 +87,16 @@ def bandwidth_imbalance(episode_gbs: ArrayLike, peak_gbs: float | None = None) -
 
 def mean_wait_minutes(submit_s: ArrayLike, start_s: ArrayLike) -> Metric:
     """C16: mean of start - submit over all jobs of a machine, in minutes."""
-    mean = _mean(wait_s(submit_s, start_s))
-    return None if mean is None else mean / 60
+    seconds = mean(wait_s(submit_s, start_s))
+    return None if seconds is None else seconds / 60
 
 
 def mean_slowdown(waits_s: ArrayLike, runs_s: ArrayLike, bound_s: float = 0.0) -> Metric:
     """C17: mean of (wait + run) / run. With a bound, as in Cobalt's own analysis, both terms are at least that long."""
     waits, runs = _floats(waits_s), _floats(runs_s)
     if bound_s > 0:
-        return _mean(np.maximum(waits + runs, bound_s) / np.maximum(runs, bound_s))
-    return _mean(slowdown(waits, runs))
+        return mean(np.maximum(waits + runs, bound_s) / np.maximum(runs, bound_s))
+    return mean(slowdown(waits, runs))
 
 
 def sync_time_minutes(first_ready_s: ArrayLike, start_s: ArrayLike) -> Metric:
@@ -132,7 +128,7 @@ def makespan_s(submit_s: ArrayLike, end_s: ArrayLike) -> Metric:
 
 def mean_queue_time_s(submit_s: ArrayLike, start_s: ArrayLike) -> Metric:
     """R45: mean time in the queue."""
-    return _mean(wait_s(submit_s, start_s))
+    return mean(wait_s(submit_s, start_s))
 
 
 def run_deviation(run_time_s: ArrayLike, mean_s: ArrayLike, sigma_s: ArrayLike) -> Floats:

@@ -6,14 +6,12 @@ and figures as plain data; nothing here runs an experiment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cohabit.report.figures import Figure
-from cohabit.report.html import assembled_page, new_page
+from cohabit.report.html import Page, assembled_page
 from cohabit.report.html_tables import escaped
-from cohabit.whole_files import replacing
 
 MISSING = "-"
 HEADS = (("claim", ""), ("paper", "number"), ("measured", "number"), ("95 % interval", "number"), ("band", "number"),
@@ -58,19 +56,6 @@ def judged(holds: bool | None) -> str:
     return MISSING if holds is None else "yes" if holds else "no"
 
 
-def write_page(
-    document: Mapping[str, Any],
-    title: str,
-    about: Sequence[str],
-    main: Collection[str],
-    pictures: Sequence[tuple[str, Figure, str]],
-    path: str | os.PathLike[str],
-) -> None:
-    """Write report.html; `main` names the rows that were fixed beforehand."""
-    with replacing(path) as stream:
-        stream.write(render_page(document, title, about, main, pictures).encode("utf-8"))
-
-
 def render_page(
     document: Mapping[str, Any],
     title: str,
@@ -78,12 +63,11 @@ def render_page(
     main: Collection[str],
     pictures: Sequence[tuple[str, Figure, str]],
 ) -> str:
-    """The whole page as text."""
+    """Return report.html as text; `main` names the rows that were fixed beforehand."""
     rows = document["rows"]
-    page = new_page()
+    page = Page()
     chosen = [one for one in rows if one["id"] in main]
-    lead = "".join(f'<p class="lead">{escaped(words)}</p>' for words in [*about, _verdict(chosen)])
-    page.parts.append(f"<header><h1>{escaped(title)}</h1>{lead}{_cards(rows, chosen)}</header>")
+    page.add_head(title, [*about, _verdict(chosen)], _cards(rows, chosen))
     _add_rows(page, MAIN, chosen)
     for name, figure, caption in pictures:
         page.add_section(name, page.picture(figure, name, caption))
@@ -115,9 +99,11 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 def _cards(rows: Sequence[Mapping[str, Any]], chosen: Sequence[Mapping[str, Any]]) -> str:
     held, missed = _counts(chosen)
     values = (
-        (held, "claims inside their band"), (missed, "claims outside"), (len(rows), "numbers in all"),
+        (held, "claims inside their band"),
+        (missed, "claims outside"),
+        (len(rows), "numbers in all"),
         (sum(one["measured"] is None for one in rows), "not measured here"),
-    )  # fmt: skip
+    )
     found = "".join(
         f'<div class="card"><div class="label">{escaped(label)}</div><div class="value">{value}</div></div>'
         for value, label in values
@@ -125,7 +111,7 @@ def _cards(rows: Sequence[Mapping[str, Any]], chosen: Sequence[Mapping[str, Any]
     return f'<div class="cards">{found}</div>'
 
 
-def _add_rows(page: Any, words: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_rows(page: Page, words: tuple[str, str], rows: Sequence[Mapping[str, Any]]) -> None:
     if rows:
         page.add_section(words[0], f'<p class="caption">{escaped(words[1])}</p>', _table(rows))
 

@@ -26,11 +26,10 @@ class Level:
 
     at_us: Floats  # since the origin
     value: Floats
-    slice_us: float  # 0 where every step is exact
 
 
 def covered(begin: Floats, end: Floats, slices: int) -> tuple[tuple[NDArray[np.int64], Floats], ...]:
-    """How intervals cover unit slices 0..slices, as entries of a difference: cumulated, they give the covered share.
+    """Return the cover of unit slices 0..slices by intervals as entries of a difference; cumulated, the covered share.
 
     Four (index, amount) pairs per interval: it rises in the slice of `begin` and the next, and falls likewise.
     """
@@ -61,11 +60,11 @@ def level(
         changes = np.bincount(place, weights=np.concatenate((weight, -weight)), minlength=len(moments))
         at = np.concatenate(([0.0], (moments - origin_us).astype(np.float64), [float(span_us)]))
         value = np.concatenate(([0.0], np.cumsum(changes), [0.0]))
-        return Level(at, np.maximum(value, 0.0), 0.0)
+        return Level(at, np.maximum(value, 0.0))
     count = slices or SLICES
     means = slice_means(begin_us, end_us, weight, origin_us, span_us, count)
     at = np.linspace(0, span_us, count + 1)
-    return Level(at, np.maximum(np.append(means, means[-1]), 0.0), span_us / count)
+    return Level(at, np.maximum(np.append(means, means[-1]), 0.0))
 
 
 def horizon(jobs: RanJobs) -> tuple[int, int]:

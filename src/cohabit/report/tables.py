@@ -18,10 +18,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.model.records import NEVER, STATUS_NAMES, RunTable
+from cohabit.model.records import NEVER, STATUS_NAMES, NodeRanges, RunTable
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
-from cohabit.report.node_lists import node_list_column, node_ranges_of
 from cohabit.whole_files import replacing
 
 CSV_EXTRAS = ("domain", "group", "first_ready_s")  # columns of workload.extra that jobs.csv shows under their own name
@@ -145,28 +144,38 @@ def read_jobs_parquet(path: str | os.PathLike[str]) -> tuple[Workload, dict[str,
         ) from error
     stored = facts.pop("workload")
     workload = Workload(
-        job_id=_array(frame["job_id"]), submit_us=_array(frame["submit_us"]), run_us=_array(frame["trace_run_us"]),
-        limit_us=_array(frame["limit_us"]), processes=_array(frame["processes"]),
+        job_id=_array(frame["job_id"]),
+        submit_us=_array(frame["submit_us"]),
+        run_us=_array(frame["trace_run_us"]),
+        limit_us=_array(frame["limit_us"]),
+        processes=_array(frame["processes"]),
         user=_index(frame["user"], stored["user_names"], np.int32),
-        program=_index(frame["program"], stored["program_names"], np.int32), rejection=_array(frame["rejection"]),
+        program=_index(frame["program"], stored["program_names"], np.int32),
+        rejection=_array(frame["rejection"]),
         memory_bytes=_array(frame["memory_bytes"]) if "memory_bytes" in frame.columns else None,
         partition=_index(frame["partition"], stored["partition_names"], np.int32)
-        if "partition" in frame.columns else None,
+        if "partition" in frame.columns
+        else None,
         after=[tuple(ids) for ids in frame["after"].to_list()] if "after" in frame.columns else None,
-        extra={name.removeprefix(EXTRA_PREFIX): _array(frame[name]) for name in frame.columns
-               if name in CSV_EXTRAS or name.startswith(EXTRA_PREFIX)},
+        extra={
+            name.removeprefix(EXTRA_PREFIX): _array(frame[name])
+            for name in frame.columns
+            if name in CSV_EXTRAS or name.startswith(EXTRA_PREFIX)
+        },
         **stored,
-    )  # fmt: skip
+    )
     facts["reasons"] = tuple(facts["reasons"])
     columns = {
         "start_us": frame["start_us"].fill_null(NEVER).to_numpy(),
         "end_us": frame["end_us"].fill_null(NEVER).to_numpy(),
-        "nodes": _array(frame["nodes"]), "cores": _array(frame["cores"]), "scale": _array(frame["scale"]),
+        "nodes": _array(frame["nodes"]),
+        "cores": _array(frame["cores"]),
+        "scale": _array(frame["scale"]),
         "status": _index(frame["status"], STATUS_NAMES, np.int8),
         "reason": _index(frame["reason"], facts["reasons"], np.int32),
         "node_ranges": node_ranges_of(frame["node_list"]),
         "shares": _texts(frame["shares"]),
-    }  # fmt: skip
+    }
     return workload, columns | facts
 
 
@@ -188,6 +197,51 @@ def _index(column: pl.Series, names: Sequence[str], kind: Any) -> NDArray[Any]:
     places = {name: number for number, name in enumerate(names)}
     found = column.replace_strict(list(places), list(places.values()), default=-1, return_dtype=pl.Int64)
     return found.to_numpy().astype(kind)
+
+
+def node_list_column(ranges: NodeRanges | None, jobs: int) -> pl.Series:
+    """Node lists as text such as "0-511,600", by job; null where a job had no node, or none were recorded."""
+    nothing = pl.Series("node_list", [], dtype=pl.String).extend_constant(None, jobs)
+    if ranges is None or not len(ranges.first):
+        return nothing
+    lengths = np.diff(ranges.offsets)
+    job = np.repeat(np.arange(jobs, dtype=np.int64), lengths)
+    frame = pl.DataFrame({"job": job, "first": ranges.first, "count": ranges.count})
+    last = pl.col("first") + pl.col("count") - 1
+    text = pl.col("first").cast(pl.String)
+    text = pl.when(pl.col("count") == 1).then(text).otherwise(text + "-" + last.cast(pl.String))
+    frame = frame.select("job", text.alias("node_list"))
+    if int(lengths.max()) > 1:
+        frame = frame.group_by("job", maintain_order=True).agg(pl.col("node_list").str.join(","))
+    if len(frame) == jobs:
+        return frame["node_list"]
+    place = np.full(jobs, -1, dtype=np.int64)
+    place[frame["job"].to_numpy()] = np.arange(len(frame))
+    rows = pl.DataFrame({"place": place}).select(pl.when(pl.col("place") >= 0).then(pl.col("place")).otherwise(None))
+    return frame["node_list"].gather(rows["place"])
+
+
+def node_ranges_of(column: pl.Series) -> NodeRanges | None:
+    """The inverse of `node_list_column`; None if no job has a node list."""
+    if column.null_count() == len(column):
+        return None
+    jobs = len(column)
+    frame = (
+        pl.DataFrame({"job": np.arange(jobs, dtype=np.int64), "text": column.str.split(",")})
+        .explode("text")
+        .drop_nulls("text")
+        .with_columns(pl.col("text").str.split_exact("-", 1).struct.rename_fields(["first", "last"]))
+        .unnest("text")
+        .with_columns(pl.col("first").cast(pl.Int32), pl.col("last").cast(pl.Int32))
+    )
+    first = frame["first"].to_numpy()
+    last = frame.select(pl.coalesce("last", "first")).to_series().to_numpy()
+    lengths = np.bincount(frame["job"].to_numpy(), minlength=jobs)
+    return NodeRanges(
+        offsets=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        first=first.astype(np.int32),
+        count=(last - first + 1).astype(np.int32),
+    )
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:

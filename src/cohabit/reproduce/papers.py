@@ -1,27 +1,39 @@
-"""The papers by name, and one reproduction from its options to its rows and pictures."""
+"""The papers by name, and one reproduction from its options to its rows and pictures.
+
+Seeds 0 to 99 are for development. With a salt, which only the reviewer holds (--salt or COHABIT_EVALUATION_SALT), every
+experiment has a seed that was unknown before: hash(salt, experiment, seed).
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from cohabit.model.errors import InputError
 from cohabit.reproduce.rows import Row, check_rows, contract
-from cohabit.reproduce.seeds import experiment_seed
 from cohabit.reproduce.tasks import Progress, Task, run_tasks
 
 ALL = "all"
-PAPERS = {  # name -> module with a `PAPER`
-    "sns": "cohabit.reproduce.sns",
-    "shepherd": "cohabit.reproduce.shepherd",
-    "colocation": "cohabit.reproduce.colocation",
-    "rush": "cohabit.reproduce.rush",
-    "coscheduling": "cohabit.reproduce.coscheduling",
-}
-PREFIXES = {"sns": "S", "shepherd": "P", "colocation": "I", "rush": "R", "coscheduling": "C"}
+PAPERS = {  # first letter of the rows; joint is our own
+    "sns": "S", "shepherd": "P", "colocation": "I", "rush": "R", "coscheduling": "C", "joint": "J",
+}  # fmt: skip
+SALT_VARIABLE = "COHABIT_EVALUATION_SALT"
+SEED_BYTES = 6  # stays well inside every integer type on the way
+
+
+def salt_from(option: str | None) -> str:
+    """Return the salt that was given, else the one of the environment, else none."""
+    return option if option is not None else os.environ.get(SALT_VARIABLE, "")
+
+
+def digest(content: bytes) -> str:
+    """Return 32 hexadecimal digits that change with the content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -38,8 +50,11 @@ class Options:
     shared: str = ""  # where the data folder is, if not beside the checkout
 
     def seed_of(self, experiment: str) -> int:
-        """The seed of one experiment, named with its paper."""
-        return experiment_seed(self.seed, self.salt, experiment)
+        """Return the seed of one experiment, named with its paper."""
+        if not self.salt:
+            return self.seed
+        text = f"{self.salt}\0{experiment}\0{self.seed}".encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "big")
 
 
 @dataclass(frozen=True)
@@ -67,39 +82,49 @@ class Reproduction:
     def document(self) -> dict[str, Any]:
         """The JSON of the command contract."""
         return {
-            "paper": self.paper, "seed": self.seed, "calibration_hash": self.calibration_hash,
-            "rows": [one.document() for one in self.rows],
-        }  # fmt: skip
+            "paper": self.paper,
+            "seed": self.seed,
+            "calibration_hash": self.calibration_hash,
+            "rows": [asdict(one) for one in self.rows],
+        }
 
 
-class Paper(Protocol):
-    """A paper: its tasks, its rows and its figures."""
+class Paper(ABC):
+    """A paper: its experiments, which are modules with `tasks(plan)` and `rows(plan, results)`, and its figures."""
 
-    name: str
+    name: str  # also of its folder
     title: str
+    what: str = "the paper's results again"  # after the title
+    plan: type[Any]  # made of the options
+    experiments: tuple[Any, ...]
 
     def tasks(self, options: Options) -> list[Task]:
         """Return the work in independent tasks."""
+        plan = self.plan(options)
+        return [task for experiment in self.experiments for task in experiment.tasks(plan)]
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
         """Return every row, in the paper's order."""
+        plan = self.plan(options)
+        return [one for experiment in self.experiments for one in experiment.rows(plan, results)]
 
     def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
         """Return the paper's figures from our runs."""
+        module = import_module(f"cohabit.reproduce.{self.name}.pictures")
+        found: list[Picture] = module.pictures(self.plan(options), results)
+        return found
 
+    def files(self, results: dict[str, Any]) -> dict[str, bytes]:
+        """Return further files for the output folder by name, such as a trained model."""
+        return {}
+
+    @abstractmethod
     def about(self, options: Options) -> list[str]:
         """Return what a reader must know first."""
 
+    @abstractmethod
     def calibration_hash(self, options: Options) -> str:
-        """Return a digest of all that was calibrated."""
-
-
-@runtime_checkable
-class WritesFiles(Protocol):
-    """A paper whose reproduction writes further files, such as a trained model."""
-
-    def files(self, options: Options, results: dict[str, Any]) -> dict[str, bytes]:
-        """Return contents by file name."""
+        """Return a digest of all that was assumed and calibrated."""
 
 
 def chosen(name: str) -> list[str]:
@@ -113,7 +138,7 @@ def chosen(name: str) -> list[str]:
 
 def paper_of(name: str) -> Paper:
     """Return the paper of this name."""
-    paper: Paper = import_module(PAPERS[name]).PAPER
+    paper: Paper = import_module(f"cohabit.reproduce.{name}.paper").PAPER
     return paper
 
 
@@ -126,39 +151,30 @@ def reproduce(
 ) -> Reproduction:
     """Run everything, judge it, and draw it if requested."""
     papers = [paper_of(one) for one in chosen(name)]
-    plans = [paper.tasks(options) for paper in papers]
-    names = [f"{paper.name}: {task.name}" for paper, tasks in zip(papers, plans, strict=True) for task in tasks]
-    flat = [task for tasks in plans for task in tasks]
-    renamed = [replace(task, name=name) for name, task in zip(names, flat, strict=True)]
-    answers = run(renamed, options.workers, progress)
+    work = [(paper, task) for paper in papers for task in paper.tasks(options)]
+    named = [replace(task, name=f"{paper.name}: {task.name}") for paper, task in work]
+    answers = run(named, options.workers, progress)
     rows: list[Row] = []
     pictures: list[Picture] = []
     about: list[str] = []
     files: dict[str, bytes] = {}
-    for paper, tasks in zip(papers, plans, strict=True):
-        results = {task.name: answers[f"{paper.name}: {task.name}"] for task in tasks}
+    for paper in papers:
+        results = {task.name: answers[f"{paper.name}: {task.name}"] for owner, task in work if owner is paper}
         rows += complete(paper.name, paper.rows(options, results))
         about += paper.about(options)
         if draw:
             pictures += paper.pictures(options, results)
-            if isinstance(paper, WritesFiles):
-                files |= paper.files(options, results)
+            files |= paper.files(results)
     check_rows(rows)
     hashes = [paper.calibration_hash(options) for paper in papers]
-    title = f"{', '.join(paper.title for paper in papers)}: the paper's results again"
-    return Reproduction(name, options.seed, _one_hash(hashes), rows, title, pictures, about, files)
+    title = f"{', '.join(paper.title for paper in papers)}: {papers[0].what}"
+    calibration = hashes[0] if len(hashes) == 1 else digest("".join(hashes).encode())
+    return Reproduction(name, options.seed, calibration, rows, title, pictures, about, files)
 
 
 def complete(paper: str, rows: Sequence[Row]) -> list[Row]:
     """Check a reproduction against the contract: every row of rows.csv is there, measured or explained."""
     there = {one.id for one in rows}
-    prefix = PREFIXES[paper]
-    absent = [name for name in contract() if name.startswith(prefix) and name not in there]
+    absent = [name for name in contract() if name.startswith(PAPERS[paper]) and name not in there]
     assert not absent, f"rows.csv asks for {', '.join(absent)}"
     return list(rows)
-
-
-def _one_hash(hashes: Sequence[str]) -> str:
-    if len(hashes) == 1:
-        return hashes[0]
-    return hashlib.blake2b("".join(hashes).encode(), digest_size=16).hexdigest()

@@ -1,14 +1,14 @@
-"""One line of a reproduction: what the paper says, what was measured, and whether that is in the band.
+"""One line of a reproduction: the paper's value, the measured one, and whether that is in the band.
 
-Names, bands, roles and paper values of the common rows are in rows.csv, a copy of the specification's
-table; a reproduction may add rows of its own, but cannot change these. Nothing here runs an experiment.
+Names, bands, roles and paper values of the common rows are in rows.csv and rows-joint.csv, copies of the
+specification's tables; a reproduction may add rows of its own, but cannot change these. Nothing here runs anything.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from cohabit.report.intervals import CONFIDENCE, bootstrap_interval
 CALIBRATED, EMERGENT, CHECK = "calibrated", "emergent", "check"
 ROLES = (CALIBRATED, EMERGENT, CHECK)
 RESAMPLES = 500
+TABLES = ("rows.csv", "rows-joint.csv")
 ROUNDING = 1e-9  # of a value that lies exactly on the edge of its band
 
 Sample = TypeVar("Sample")
@@ -27,7 +28,7 @@ Sample = TypeVar("Sample")
 
 @dataclass(frozen=True)
 class Expected:
-    """What a row is about and where it should lie; None: the paper or the band states nothing."""
+    """Subject and band of a row; None where the paper or the band states nothing."""
 
     id: str
     claim: str
@@ -54,20 +55,27 @@ class Row:
     holds: bool | None
     note: str
 
-    def document(self) -> dict[str, Any]:
-        """As plain data."""
-        return asdict(self)
+
+@dataclass(frozen=True)
+class Claim:
+    """A row, and the statistic of one set that measures it."""
+
+    about: Expected
+    statistic: Callable[[Any], float | None]
+    note: str = ""
+    of: Any = None  # which sets, where an experiment has several kinds
 
 
 @cache
 def contract() -> dict[str, Expected]:
-    """The rows of rows.csv by name."""
-    text = (resources.files("cohabit.reproduce") / "rows.csv").read_text(encoding="utf-8")
-    lines = csv.reader(text.splitlines())
-    next(lines)
+    """The rows of rows.csv and rows-joint.csv by name."""
     found = {}
-    for name, paper, role, low, high, claim in lines:
-        found[name] = Expected(name, claim, _number(paper), _number(low), _number(high), role)
+    for table in TABLES:
+        text = (resources.files("cohabit.reproduce") / table).read_text(encoding="utf-8")
+        lines = csv.reader(text.splitlines())
+        next(lines)
+        for name, paper, role, low, high, claim in lines:
+            found[name] = Expected(name, claim, _number(paper), _number(low), _number(high), role)
     return found
 
 
@@ -75,14 +83,32 @@ def _number(text: str) -> float | None:
     return float(text) if text.strip() else None
 
 
-def expected(name: str, own: Expected | None = None) -> Expected:
-    """What the contract says of a row, or what the reproduction says of a row of its own."""
-    stated = contract().get(name)
-    if stated is not None:
-        assert own is None, f"{name} is in rows.csv: its band is not ours to set"
-        return stated
-    assert own is not None, f"{name} is not in rows.csv and needs a claim"
-    return own
+def expected(name: str) -> Expected:
+    """Return what the contract says of a row."""
+    assert name in contract(), f"{name} is not in rows.csv and needs a claim"
+    return contract()[name]
+
+
+def stated(name: str, statistic: Callable[[Any], float | None], note: str = "", of: Any = None) -> Claim:
+    """Return the claim of a row of rows.csv."""
+    return Claim(expected(name), statistic, note, of)
+
+
+def own(
+    name: str,
+    words: str,
+    statistic: Callable[[Any], float | None],
+    paper: float | None = None,
+    low: float | None = None,
+    high: float | None = None,
+    role: str = EMERGENT,
+    *,
+    note: str = "",
+    of: Any = None,
+) -> Claim:
+    """Return the claim of a row that rows.csv does not have."""
+    assert name not in contract(), f"{name} is in rows.csv: its band is not ours to set"
+    return Claim(Expected(name, words, paper, low, high, role), statistic, note, of)
 
 
 def row(
@@ -96,13 +122,23 @@ def row(
     """A row with its judgement."""
     value = None if measured is None or not np.isfinite(measured) else float(measured)
     return Row(
-        about.id, about.claim, about.paper, value, interval[0], interval[1], n_seeds if value is not None else 0,
-        about.low, about.high, about.role, within(about, value), note,
-    )  # fmt: skip
+        about.id,
+        about.claim,
+        about.paper,
+        value,
+        interval[0],
+        interval[1],
+        n_seeds if value is not None else 0,
+        about.low,
+        about.high,
+        about.role,
+        within(about, value),
+        note,
+    )
 
 
 def within(about: Expected, value: float | None) -> bool | None:
-    """Whether the value lies in the band; None where there is no value or no band."""
+    """Return whether the value lies in the band; None where there is no value or no band."""
     if value is None or (about.low is None and about.high is None):
         return None
     high_enough = about.low is None or value >= about.low - ROUNDING
@@ -125,7 +161,7 @@ def row_over_sets(
     low, high = known.low, known.high
     if known.repeats == 1 and len(sets[0]) > 1:
         low, high = _over_members(sets[0], statistic, rng)
-        note = _joined(note, f"one seed: the interval is a bootstrap over its {len(sets[0])} members")
+        note = joined(note, f"one seed: the interval is a bootstrap over its {len(sets[0])} members")
     return row(about, known.mean, note, interval=(low, high), n_seeds=max(known.repeats, 1))
 
 
@@ -145,9 +181,12 @@ def _over_members(
 
 def noted(one: Row, *words: str) -> Row:
     """Return the row with a longer note."""
-    data = asdict(one)
-    data["note"] = _joined(one.note, *words)
-    return Row(**data)
+    return replace(one, note=joined(one.note, *words))
+
+
+def explained(one: Row, words: str = "outside its band: reported, not tuned") -> Row:
+    """Return the row, with a note if it is outside its band."""
+    return noted(one, words) if one.holds is False else one
 
 
 def missing(about: Expected, why: str) -> Row:
@@ -155,11 +194,9 @@ def missing(about: Expected, why: str) -> Row:
     return row(about, None, why)
 
 
-def _joined(*words: str) -> str:
+def joined(*words: str) -> str:
+    """Return the words that are not empty as one note."""
     return "; ".join(word for word in words if word)
-
-
-joined = _joined
 
 
 def check_rows(rows: Sequence[Row]) -> None:

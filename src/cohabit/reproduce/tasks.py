@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from cohabit.app.simulate import quiet_workers
+from cohabit.app.simulate.quiet_workers import in_workers
 
 Progress = Callable[[int, int], None]
 
@@ -42,16 +42,7 @@ def run_tasks(tasks: Sequence[Task], workers: int | None = None, progress: Progr
         for task in ordered:
             note(task.name, task())
         return done
-    import multiprocessing
-
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=spawn, initializer=quiet_workers.end_quietly) as pool:
-        with quiet_workers.unheard():
-            futures = {pool.submit(task): task.name for task in ordered}
-        try:
-            for future in as_completed(futures):
-                note(futures[future], future.result())
-        finally:
-            for future in futures:
-                future.cancel()
+    with closing(in_workers(ordered, count)) as answers:
+        for number, answer in answers:
+            note(ordered[number].name, answer)
     return done

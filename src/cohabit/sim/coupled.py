@@ -27,7 +27,7 @@ QUIET_INSTANTS = 20_000  # wakes in a row without a start or anything else pendi
 
 @dataclass(frozen=True)
 class Link:
-    """How messages are delivered."""
+    """Delays and losses of messages."""
 
     latency_us: int = 0
     jitter_us: int = 0  # maximum extra latency
@@ -40,21 +40,35 @@ class Link:
         return not (self.loss or self.duplicate or self.jitter_us)
 
 
-def fitting_terms(link: Link, when_dead: str = "wait", common_clock: bool = True) -> Terms:
-    """Return terms for groups on this link: as few questions as it allows, since each costs a simulated event."""
+def fitting_terms(link: Link, when_dead: str = "wait", common_clock: bool = True, steady: bool = True) -> Terms:
+    """Return terms for groups on this link: as few questions as it allows, since each costs a simulated event.
+
+    `steady`: no controller is ever dead and no start refused, so that only news from a mate is a reason to try again.
+    """
     trip_us = 2 * (link.latency_us + link.jitter_us)
-    if link.reliable:
-        return Terms(
-            lease_us=DAY, lead_us=link.latency_us, late_us=0, round_trip_us=trip_us, ask_us=6 * HOUR,
-            patience_us=2 * trip_us + 1, retry_us=HOUR, dead_after_us=10 * DAY, absent_after_us=365 * DAY,
-            when_dead=when_dead, watch_us=0, common_clock=common_clock,
-        )  # fmt: skip
-    return Terms(
-        lease_us=max(60 * SECOND, 20 * trip_us), lead_us=2 * trip_us, late_us=max(SECOND // 20, trip_us),
-        round_trip_us=max(trip_us, SECOND // 20), ask_us=max(10 * SECOND, 3 * trip_us),
-        patience_us=3 * trip_us + SECOND, dead_after_us=DAY, absent_after_us=365 * DAY, when_dead=when_dead,
-        watch_us=0, common_clock=common_clock,
-    )  # fmt: skip
+    if link.reliable and steady:
+        times = {
+            "lease_us": DAY,
+            "lead_us": link.latency_us,
+            "late_us": 0,
+            "round_trip_us": trip_us,
+            "ask_us": 6 * HOUR,
+            "patience_us": 2 * trip_us + 1,
+            "retry_us": HOUR,
+            "dead_after_us": 10 * DAY,
+        }
+    else:
+        times = {
+            "lease_us": max(60 * SECOND, 20 * trip_us),
+            "lead_us": 2 * trip_us,
+            "late_us": max(SECOND // 20, trip_us),
+            "round_trip_us": max(trip_us, SECOND // 20),
+            "ask_us": max(10 * SECOND, 3 * trip_us),
+            "patience_us": 3 * trip_us + SECOND,
+            "dead_after_us": DAY,
+        }
+    times |= {"absent_after_us": 365 * DAY, "give_up_us": 365 * DAY}
+    return Terms(**times, when_dead=when_dead, watch_us=0, common_clock=common_clock)
 
 
 def _release_us(world: World) -> int:

@@ -1,24 +1,22 @@
 """The columnar journal of a run: every event given to the core and every start it commanded, in order.
 
 Three flat columns (when, what, which job row), so that a million-job journal hashes in a tenth of a second. The same
-scenario and seed give the same hash whichever engine ran it.
+scenario and seed give the same hash whichever engine ran it. Of a domain among others it also has every message and
+every other command about mates.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 SUBMITTED, FINISHED, WOKEN, NODE_DOWN, NODE_UP, NODE_DRAINED, HELD, RELEASED, CANCELLED, LEARNED = range(1, 11)
-START, CANCEL, REQUEUE, MOVE = 20, 21, 22, 23
-KIND_NAMES = {
-    SUBMITTED: "submitted", FINISHED: "finished", WOKEN: "woken", NODE_DOWN: "node down", NODE_UP: "node up",
-    NODE_DRAINED: "node drained", HELD: "held", RELEASED: "released", CANCELLED: "cancelled", START: "start",
-    CANCEL: "cancel", REQUEUE: "requeue", MOVE: "move", LEARNED: "profile learned",
-}  # fmt: skip
+AGAIN = 11  # another step begins at the same instant: the one before gave no command that is written here
+START, CANCEL, REQUEUE, MOVE, ABOUT_MATES = 20, 21, 22, 23, 24
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,8 @@ class Journal:
     kind: NDArray[np.int8]
     row: NDArray[np.int32]  # job row in order of submission, or node number for node facts, or -1
     attempt: NDArray[np.int32] | None = None  # which run; of a move the new node; None: everywhere 1
-    learned: tuple[bytes, ...] = ()  # measurements, encoded; the row of a LEARNED line is a place in here
+    learned: tuple[bytes, ...] = ()  # encoded measurements, messages and commands about mates; the row of a LEARNED
+    # or ABOUT_MATES line is a place in here
 
     def hash(self) -> str:
         """Return a digest of the whole journal, independent of the machine's byte order."""
@@ -42,3 +41,20 @@ class Journal:
         for content in self.learned:
             digest.update(content)
         return digest.hexdigest()
+
+    def learned_events(self) -> list[bytes]:
+        """Return the encoded events that the core was told whole."""
+        return [self.learned[row] for row in self.row[self.kind == LEARNED].tolist()]
+
+    def steps(self) -> Iterator[tuple[int, range, range]]:
+        """Return the instant of every step, and its lines: events, then commands."""
+        kinds, times, at = self.kind.tolist(), self.time_us.tolist(), 0
+        while at < len(kinds):
+            begin, now_us = at, times[at]
+            while at < len(kinds) and kinds[at] < AGAIN and times[at] == now_us:
+                at += 1
+            ordered = at
+            while at < len(kinds) and kinds[at] >= START and times[at] == now_us:
+                at += 1
+            yield now_us, range(begin, ordered), range(ordered, at)
+            at += at < len(kinds) and kinds[at] == AGAIN

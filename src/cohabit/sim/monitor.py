@@ -15,8 +15,6 @@ from cohabit.model.units import FOREVER
 from cohabit.sim.runs import Run
 from cohabit.sim.streams import stream
 
-LEAST = 0.0
-
 
 class Monitor:
     """Measures all running jobs together, periodically, while any job runs."""
@@ -51,7 +49,7 @@ class Monitor:
                 since_us, left_us = self._seen[key]
                 true = max(left_us - run.remaining_us, 0.0) / (now_us - since_us)  # a move may have lost work
                 read = true * (1.0 + self.noise * float(self._rng.standard_normal()))
-                facts.append(ProgressMeasured(job_id, run.order.attempt, max(read, LEAST), now_us - since_us))
+                facts.append(ProgressMeasured(job_id, run.order.attempt, max(read, 0.0), now_us - since_us))
             seen[key] = (now_us, run.remaining_us)
         self._seen = seen
         return facts

@@ -302,9 +302,12 @@ def replay(
     trace = Trace(duration_us, np.full(total, NEVER), np.full(total, NEVER), heap, clock, half_life)
     room = total + 4 * cluster_nodes + 64 if record_ranges else 1
     record = Record(
-        np.empty(3 * total + 64, np.int64), np.empty((2, 3 * total + 64), np.int32), np.empty((2, room), np.int32),
-        np.empty(room, np.int32), record_ranges,
-    )  # fmt: skip
+        np.empty(3 * total + 64, np.int64),
+        np.empty((2, 3 * total + 64), np.int32),
+        np.empty((2, room), np.int32),
+        np.empty(room, np.int32),
+        record_ranges,
+    )
     drive = DRIVES[pass_of(rule)]
     while True:
         why = drive(rule, (trace, record), queue, machine, scorer, work)
@@ -312,9 +315,12 @@ def replay(
             raise failures[0]
         if why == NEEDS_ROOM:
             record = Record(
-                _wider(record.when), _wider(record.lines), _wider(record.ranges), _wider(record.range_owner),
+                _wider(record.when),
+                _wider(record.lines),
+                _wider(record.ranges),
+                _wider(record.range_owner),
                 record_ranges,
-            )  # fmt: skip
+            )
         elif progress is not None:
             progress(int(clock[NEXT]), total)
         if why == DONE:
@@ -375,11 +381,11 @@ def _machine_of(total: int, cluster_nodes: int, policies: PolicySet) -> Machine:
 
 def _set_keys(policies: PolicySet, falling: bool, columns: Columns, keys: NDArray[np.float64]) -> bool:
     """Set constant scores, and sizes if a ladder is kept by them; return whether one is."""
-    everyone, second, depth = np.arange(keys.shape[1]), policies.backfill_order, policies.backfill.depth
+    rows, second, depth = np.arange(keys.shape[1]), policies.backfill_order, policies.backfill.depth
     if not policies.changing:
-        keys[SCORE] = policies.order.scores(columns, everyone, 0)
+        keys[SCORE] = policies.order.scores(columns, rows, 0)
         if second is not None:
-            keys[BACKFILL_SCORE] = second.scores(columns, everyone, 0)
+            keys[BACKFILL_SCORE] = second.scores(columns, rows, 0)
     if depth == CONSERVATIVE and (policies.alone or not policies.changing):
         keys[ARRIVAL], exact = _by_size(columns.nodes, columns.limit_us)
         return exact

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from cohabit.core.core import SchedulerCore
 from cohabit.model import event as fact
@@ -38,12 +39,31 @@ from cohabit.sim.machine.phases import Phases
 from cohabit.sim.machine.profiler import Profiler
 from cohabit.sim.monitor import Monitor
 from cohabit.sim.runs import Outcome, Run, TracedJob
+from cohabit.sim.trouble import Trouble
 
 if TYPE_CHECKING:
     from cohabit.sim.weather.weather import Weather
 
 # ranks: the order of events within one instant
-COMPLETION, OTHER, SUBMISSION, WAKE = 0, 1, 2, 3
+COMPLETION, OTHER, SUBMISSION = 0, 1, 2
+
+
+def node_failures(
+    rng: np.random.Generator, nodes: int, mtbf_us: float, repair_us: float, begin_us: int
+) -> Iterator[tuple[int, Event]]:
+    """Every node fails after an exponential time and comes back after an exponential repair, for ever."""
+    due = [(begin_us + int(rng.exponential(mtbf_us)), node, True) for node in range(nodes)]
+    heapq.heapify(due)
+    while due:
+        at_us, node, fails = heapq.heappop(due)
+        yield at_us, fact.NodeDown(node) if fails else fact.NodeUp(node)
+        pause = rng.exponential(repair_us if fails else mtbf_us)
+        heapq.heappush(due, (at_us + max(1, int(pause)), node, not fails))
+
+
+def late_reports(rng: np.random.Generator, mean_us: float) -> Callable[[str], int]:
+    """Return how late the end of a job is reported, drawn for every job."""
+    return lambda job_id: int(rng.exponential(mean_us))
 
 
 @dataclass
@@ -59,10 +79,12 @@ class World:
     weather: Weather | None = None  # load of network and filesystem; None: never any
     move_us: int = 0  # work lost by a move
     report_delay_us: Callable[[str], int] | None = None  # late reports: the end of a job is reported this much later
+    wake_delay_us: Callable[[], int] | None = None  # late wakes, as from a live clock; None: at the exact instant
     mail: Callable[[TellPeer], None] | None = None  # carries messages to other domains
     clock_offset_us: int = 0  # how far the core's clock is ahead of ours
     observe: Callable[[int, list[Event], list[Command]], None] | None = None  # sees every step
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    trouble: Trouble = field(default_factory=Trouble)
     faults: Iterator[tuple[int, Event]] | None = None  # unbounded, in order of time; applied while work is left
     events: int = 0
     starts: int = 0  # runs begun so far
@@ -82,6 +104,11 @@ class World:
             self._push(traced.submit_us, SUBMISSION, fact.JobSubmitted(traced.job))
         for at_us, event in facts:
             self._push(at_us, OTHER, event)
+
+    def suffer(self, trouble: Trouble) -> None:
+        """Let this go wrong."""
+        self.trouble = trouble
+        self.add((), trouble.facts())
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Run until no event is left."""
@@ -116,7 +143,7 @@ class World:
                 self._next_fault = None
             events.append(item)
             self.events += 1
-        if events:
+        if events := self.trouble.told(now, events):
             self._tell(now, events)
         self._set_rates(now)
         return True
@@ -146,8 +173,9 @@ class World:
         return bool(self._heap)
 
     def hear(self, event: Event) -> None:
-        """Pass an event to the core at the present instant."""
-        self._tell(self.now_us, [event])
+        """Pass an event to the core at the present instant, unless its controller is dead."""
+        if not self.trouble.is_dead(self.now_us):
+            self._tell(self.now_us, [event])
         self._set_rates(self.now_us)
 
     @property
@@ -196,9 +224,13 @@ class World:
 
     def _carry_out(self, now: int, commands: list[Command]) -> None:
         confirmations: list[Event] = []
+        refusals: list[Event] = []
         for command in commands:
             match command:
                 case StartJob():
+                    if refusal := self.trouble.refuse(now, command.job_id, command.attempt):
+                        refusals.append(refusal)
+                        continue
                     self._start(now, command)
                     confirmations.append(fact.JobStarted(command.job_id, command.attempt))
                 case MoveJob():
@@ -206,15 +238,19 @@ class World:
                 case CancelJob():
                     self._cancel(now, command)
                 case WakeAt(at_us):
-                    self._wake_us = at_us if at_us >= FOREVER else at_us - self.clock_offset_us
+                    self._wake_us = at_us if at_us >= FOREVER else at_us - self.clock_offset_us + self._late_us()
                 case _:
                     self._deal_with_mates(now, command)
         if self.machine is not None:
             for command in commands:
                 if isinstance(command, SetShares):  # last: the jobs they name have started by now
                     self.machine.set_shares(command)
-        if confirmations:
-            self._carry_out(now, self.core.step(now + self.clock_offset_us, confirmations))
+        for answers in (confirmations, refusals):
+            if answers:
+                self._tell(now, answers)
+
+    def _late_us(self) -> int:
+        return 0 if self.wake_delay_us is None else self.wake_delay_us()
 
     def _deal_with_mates(self, now: int, command: Command) -> None:
         """Carry out commands about jobs with mates in other domains."""

@@ -58,17 +58,6 @@ def write_json(profiles: Iterable[Profile], path: Path) -> int:
     return len(document.profiles)
 
 
-def read_json(path: Path) -> dict[Key, Profile]:
-    """Read such a file; anything that is not a profile is an InputError naming it."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("no such file", str(path), "check the name") from None
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", str(path), "check the name") from None
-    return parse_json(content, str(path))
-
-
 def parse_json(content: bytes | str, where: str) -> dict[Key, Profile]:
     """The profiles of such a file by their keys; `where` names it in errors."""
     try:
@@ -77,8 +66,9 @@ def parse_json(content: bytes | str, where: str) -> dict[Key, Profile]:
         what, _, place = str(error).partition(" - at ")
         raise InputError(
             f"is not a file of profiles ({what[:1].lower()}{what[1:]})",
-            f"{where}: {place.strip('`')}" if place else where, "make one with: cohabit profiles export FILE",
-        ) from None  # fmt: skip
+            f"{where}: {place.strip('`')}" if place else where,
+            "make one with: cohabit profiles export FILE",
+        ) from None
     if document.format != FORMAT or document.version > VERSION:
         raise InputError(
             f"has format {document.format} version {document.version}", where, f"this program reads {FORMAT} {VERSION}"

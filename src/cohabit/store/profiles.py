@@ -17,14 +17,14 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from cohabit.model.curve import Curve
 from cohabit.model.errors import InputError
 from cohabit.model.merging import merged
 from cohabit.model.profile import SHARED, Profile, ScaleProfile
-from cohabit.store.json_form import Key, check_profile, key_of, read_json, write_json
+from cohabit.store.json_form import Key, check_profile, key_of, write_json
 from cohabit.store.schema import VERSION, curve_of, meta, migrate, profiles, samples, scales, text_of, version_of
 
 BUSY_S = 30.0  # how long to wait for another writer of a SQLite file
+CURVES = ("ipc", "bandwidth_gbs", "miss_rate")  # columns with JSON
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 
 
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 def default_path() -> Path:
-    """Where the store of this user is: $XDG_DATA_HOME/cohabit/profiles.db, else below ~/.local/share."""
+    """Return the store of this user: $XDG_DATA_HOME/cohabit/profiles.db, else below ~/.local/share."""
     base = os.environ.get("XDG_DATA_HOME", "")
     folder = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "share"
     return folder / "cohabit" / "profiles.db"
@@ -55,9 +55,9 @@ def open_store(place: str | Path | None = None, *, create: bool = True) -> Profi
     return ProfileStore(_engine(url), where)
 
 
-def empty_store() -> ProfileStore:
-    """Return a store in memory that ends with the process."""
-    return ProfileStore(_engine(sa.URL.create("sqlite")), "a store in memory")
+def empty_store(where: str = "a store in memory") -> ProfileStore:
+    """Return a store in memory that ends with the process; `where` is its name in messages."""
+    return ProfileStore(_engine(sa.URL.create("sqlite")), where)
 
 
 class ProfileStore:
@@ -86,7 +86,7 @@ class ProfileStore:
         """Merge new measurements into the profile and keep each as a sample; return the profile."""
         check_profile(profile, self.where)
         with self._writing() as (connection, written):
-            known = _load(connection, key_of(profile))
+            known = _load_all(connection, *_fitting(*key_of(profile))).get(key_of(profile))
             both = merged(known, profile) if known else profile
             _keep_samples(connection, _write(connection, both), profile, repeated=True)
             written[key_of(both)] = both
@@ -111,9 +111,12 @@ class ProfileStore:
         return max(found, key=lambda one: (measured_at_us(one), -one.processes), default=None)
 
     def profiles(
-        self, program: str | None = None, processes: int | None = None, hardware: str | None = None,
+        self,
+        program: str | None = None,
+        processes: int | None = None,
+        hardware: str | None = None,
         owner: str | None = None,
-    ) -> list[Profile]:  # fmt: skip
+    ) -> list[Profile]:
         """Return all matching profiles by program, processes, hardware and owner; the owner of shared ones is empty."""
         wanted = (program, processes, hardware, owner)
         fitting = (key for key in self.cached() if all(w is None or w == k for w, k in zip(wanted, key, strict=True)))
@@ -138,7 +141,7 @@ class ProfileStore:
             query = query.where(samples.c.scale == scale)
         with self._talking() as connection, connection.begin():
             rows = connection.execute(query.order_by(samples.c.id)).all()
-        return [Sample(_key(row), row.provenance, _decoded(row.measured)) for row in rows]
+        return [Sample(_key(row), row.provenance, msgspec.json.decode(row.measured, type=ScaleProfile)) for row in rows]
 
     def delete(
         self, program: str, processes: int | None = None, hardware: str | None = None, owner: str | None = None
@@ -165,12 +168,8 @@ class ProfileStore:
         return len(copies)
 
     def export_json(self, path: Path) -> int:
-        """Write all profiles (not the samples) as one JSON file; returns how many."""
+        """Write all profiles (not the samples) as one JSON file; return how many."""
         return write_json(self.cached().values(), path)
-
-    def import_json(self, path: Path) -> int:
-        """Replace the profiles with the same keys by those of such a file; return how many."""
-        return self.replace(read_json(path).values())
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, dict[Key, Profile | None]]]:
@@ -196,9 +195,10 @@ class ProfileStore:
         except DBAPIError as error:
             said = str(error.orig).strip().splitlines()
             raise InputError(
-                f"the profile store cannot be used ({said[0] if said else 'the database gives no reason'})", self.where,
+                f"the profile store cannot be used ({said[0] if said else 'the database gives no reason'})",
+                self.where,
                 "check that it is there, is a store of profiles and may be written",
-            ) from error  # fmt: skip
+            ) from error
 
 
 def measured_at_us(profile: Profile) -> int:
@@ -218,9 +218,10 @@ def _url(text: str) -> sa.URL:
             _prepare(Path(url.database), create=True)
         return url
     raise InputError(
-        f"stores in {url.drivername} are not known", url.render_as_string(hide_password=True),
+        f"stores in {url.drivername} are not known",
+        url.render_as_string(hide_password=True),
         "use a file name or postgresql://user@host/database",
-    )  # fmt: skip
+    )
 
 
 def _prepare(path: Path, create: bool) -> None:
@@ -241,9 +242,10 @@ def _engine(url: sa.URL) -> sa.Engine:
             return sa.create_engine(url, connect_args={"connect_timeout": 10})
         except (ImportError, NoSuchModuleError) as error:
             raise InputError(
-                f"PostgreSQL needs the package psycopg ({error})", url.render_as_string(hide_password=True),
+                f"PostgreSQL needs the package psycopg ({error})",
+                url.render_as_string(hide_password=True),
                 'install it: pip install "cohabit[postgres]"',
-            ) from None  # fmt: skip
+            ) from None
     in_memory = not url.database or url.database == ":memory:"
     options: dict[str, Any] = {"poolclass": sa.StaticPool} if in_memory else {}
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False}, **options)
@@ -291,13 +293,10 @@ def _load_all(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict
     parts: dict[int, list[ScaleProfile]] = {}
     query = sa.select(scales).join_from(scales, profiles).where(*where).order_by(scales.c.profile_id, scales.c.scale)
     for row in connection.execute(query).all():
-        measured = ScaleProfile(
-            scale=row.scale, time_s=row.time_s, ipc=curve_of(row.ipc), bandwidth_gbs=curve_of(row.bandwidth_gbs),
-            miss_rate=curve_of(row.miss_rate), communication=row.communication,
-            counters=msgspec.json.decode(row.counters, type=dict[str, float]), samples=row.samples,
-            time_variance=row.time_variance, measured_at_us=row.measured_at_us,
-        )  # fmt: skip
-        parts.setdefault(row.profile_id, []).append(measured)
+        fields = {name: getattr(row, name) for name in ScaleProfile.__struct_fields__}
+        fields |= {name: curve_of(fields[name]) for name in CURVES}
+        fields["counters"] = msgspec.json.decode(row.counters, type=dict[str, float])
+        parts.setdefault(row.profile_id, []).append(ScaleProfile(**fields))
     return {
         _key(row): Profile(
             row.program,
@@ -312,10 +311,6 @@ def _load_all(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict
     }
 
 
-def _load(connection: sa.Connection, key: Key) -> Profile | None:
-    return _load_all(connection, *_fitting(*key)).get(key)
-
-
 def _write(connection: sa.Connection, profile: Profile) -> int:
     """Replace the profile with this key; return its number."""
     number = connection.execute(sa.select(profiles.c.id).where(*_fitting(*key_of(profile)))).scalar()
@@ -327,16 +322,11 @@ def _write(connection: sa.Connection, profile: Profile) -> int:
     else:
         connection.execute(sa.update(profiles).where(profiles.c.id == number).values(**facts))
         connection.execute(sa.delete(scales).where(scales.c.profile_id == number))
-    rows = [
-        {
-            "profile_id": number, "scale": one.scale, "time_s": one.time_s, "time_variance": one.time_variance,
-            "samples": one.samples, "measured_at_us": one.measured_at_us, "communication": one.communication,
-            "counters": text_of(one.counters),
-            "ipc": _text_or_none(one.ipc), "bandwidth_gbs": _text_or_none(one.bandwidth_gbs),
-            "miss_rate": _text_or_none(one.miss_rate),
-        }
-        for one in profile.scales
-    ]  # fmt: skip
+    rows = []
+    for one in profile.scales:
+        row = msgspec.structs.asdict(one) | {"profile_id": number}
+        texts = (name for name in (*CURVES, "counters") if row[name] is not None)
+        rows.append(row | {name: text_of(row[name]) for name in texts})
     if rows:
         connection.execute(sa.insert(scales), rows)
     return int(number)
@@ -352,15 +342,10 @@ def _keep_samples(connection: sa.Connection, number: int, profile: Profile, repe
             continue
         connection.execute(
             sa.insert(samples).values(
-                profile_id=number, scale=one.scale, provenance=profile.provenance, measured_at_us=one.measured_at_us,
+                profile_id=number,
+                scale=one.scale,
+                provenance=profile.provenance,
+                measured_at_us=one.measured_at_us,
                 measured=measured,
             )
-        )  # fmt: skip
-
-
-def _text_or_none(curve: Curve | None) -> str | None:
-    return None if curve is None else text_of(curve)
-
-
-def _decoded(text: str) -> ScaleProfile:
-    return msgspec.json.decode(text, type=ScaleProfile)
+        )

@@ -56,7 +56,8 @@ def _version_1(connection: sa.Connection) -> None:
     """Profiles and their scales."""
     then = sa.MetaData()
     sa.Table(
-        PROFILES, then,
+        PROFILES,
+        then,
         sa.Column("id", _NUMBER, primary_key=True),
         sa.Column("program", sa.Text, nullable=False),
         sa.Column("processes", sa.BigInteger, nullable=False),
@@ -64,9 +65,10 @@ def _version_1(connection: sa.Connection) -> None:
         sa.Column("single_node", sa.Boolean, nullable=False),
         sa.Column("provenance", sa.Text, nullable=False),
         sa.UniqueConstraint("program", "processes", "hardware"),
-    )  # fmt: skip
+    )
     sa.Table(
-        SCALES, then,
+        SCALES,
+        then,
         sa.Column("profile_id", _NUMBER, sa.ForeignKey(f"{PROFILES}.id"), primary_key=True),
         sa.Column("scale", sa.BigInteger, primary_key=True),
         sa.Column("time_s", sa.Double, nullable=False),
@@ -76,7 +78,7 @@ def _version_1(connection: sa.Connection) -> None:
         sa.Column("ipc", sa.Text),
         sa.Column("bandwidth_gbs", sa.Text),
         sa.Column("counters", sa.Text, nullable=False),
-    )  # fmt: skip
+    )
     then.create_all(connection)
 
 
@@ -87,30 +89,39 @@ def _version_2(connection: sa.Connection) -> None:
     then = sa.MetaData()
     parents = sa.Table(PROFILES, then, sa.Column("id", _NUMBER, primary_key=True), sa.Column("provenance", sa.Text))
     history = sa.Table(
-        SAMPLES, then,
+        SAMPLES,
+        then,
         sa.Column("id", _NUMBER, primary_key=True),
         sa.Column("profile_id", _NUMBER, sa.ForeignKey(f"{PROFILES}.id"), nullable=False, index=True),
         sa.Column("scale", sa.BigInteger, nullable=False),
         sa.Column("provenance", sa.Text, nullable=False),
         sa.Column("measured_at_us", sa.BigInteger, nullable=False),
         sa.Column("measured", sa.Text, nullable=False),
-    )  # fmt: skip
+    )
     history.create(connection)
     names = ("profile_id", "scale", "time_s", "time_variance", "samples", "measured_at_us", "ipc", "bandwidth_gbs")
     old = sa.table(SCALES, *(sa.column(name) for name in (*names, "counters")))
     known = sa.select(old, parents.c.provenance).join_from(old, parents, old.c.profile_id == parents.c.id)
     for row in connection.execute(known.order_by(old.c.profile_id, old.c.scale)).all():
         measured = ScaleProfile(
-            scale=row.scale, time_s=row.time_s, time_variance=row.time_variance, samples=row.samples,
-            measured_at_us=row.measured_at_us, ipc=curve_of(row.ipc), bandwidth_gbs=curve_of(row.bandwidth_gbs),
+            scale=row.scale,
+            time_s=row.time_s,
+            time_variance=row.time_variance,
+            samples=row.samples,
+            measured_at_us=row.measured_at_us,
+            ipc=curve_of(row.ipc),
+            bandwidth_gbs=curve_of(row.bandwidth_gbs),
             counters=msgspec.json.decode(row.counters, type=dict[str, float]),
-        )  # fmt: skip
+        )
         connection.execute(
             sa.insert(history).values(
-                profile_id=row.profile_id, scale=row.scale, provenance=row.provenance,
-                measured_at_us=row.measured_at_us, measured=text_of(measured),
+                profile_id=row.profile_id,
+                scale=row.scale,
+                provenance=row.provenance,
+                measured_at_us=row.measured_at_us,
+                measured=text_of(measured),
             )
-        )  # fmt: skip
+        )
 
 
 def _version_3(connection: sa.Connection) -> None:
@@ -124,10 +135,9 @@ def _version_3(connection: sa.Connection) -> None:
         return
     tables = {
         PROFILES: ("id", "program", "processes", "hardware", "single_node", "provenance"),
-        SCALES: ("profile_id", "scale", "time_s", "time_variance", "samples", "measured_at_us", "ipc", "bandwidth_gbs",
-                 "counters", "miss_rate", "communication"),
+        SCALES: _SCALES_3,
         SAMPLES: ("id", "profile_id", "scale", "provenance", "measured_at_us", "measured"),
-    }  # fmt: skip
+    }
     connection.exec_driver_sql(f"DROP INDEX IF EXISTS ix_{SAMPLES}_profile_id")
     for table in tables:
         connection.exec_driver_sql(f"ALTER TABLE {table} RENAME TO old_{table}")
@@ -143,6 +153,10 @@ def _version_3(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP TABLE old_{table}")
 
 
+_SCALES_3 = (
+    "profile_id", "scale", "time_s", "time_variance", "samples", "measured_at_us", "ipc", "bandwidth_gbs", "counters",
+    "miss_rate", "communication",
+)  # fmt: skip
 _SQLITE_3 = (
     f"""CREATE TABLE {PROFILES} (id INTEGER NOT NULL, program TEXT NOT NULL, processes BIGINT NOT NULL,
         hardware TEXT NOT NULL, single_node BOOLEAN NOT NULL, provenance TEXT NOT NULL, owner TEXT NOT NULL,
@@ -174,10 +188,10 @@ def version_of(connection: sa.Connection) -> int:
 
 
 def text_of(value: Curve | ScaleProfile | dict[str, float]) -> str:
-    """A value as JSON."""
+    """Return a value as JSON."""
     return msgspec.json.encode(value).decode()
 
 
 def curve_of(text: str | None) -> Curve | None:
-    """A curve from its column."""
+    """Return a curve from its column."""
     return None if text is None else msgspec.json.decode(text, type=Curve)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import polars as pl
@@ -69,17 +68,20 @@ class TelemetryStore:
                 yield segments.recorded(part, nodes, counters)
 
     def before(
-        self, time_us: int, nodes: Sequence[str] | None = None, counters: Sequence[str] | None = None,
+        self,
+        time_us: int,
+        nodes: Sequence[str] | None = None,
+        counters: Sequence[str] | None = None,
         span_us: int = WINDOW_US,
-    ) -> Window | None:  # fmt: skip
+    ) -> Window | None:
         """Return what was known at `time_us`: all windows that ended in the last `span_us`, merged into one (R3).
 
         Nothing that ended later is included (R60). None if no window ended in that time.
         """
         found = list(self.windows(time_us - span_us, time_us, nodes, counters))
         if nodes is None and len({one.nodes for one in found}) > 1:
-            everybody = sorted({name for one in found for name in one.nodes})
-            return self.before(time_us, everybody, counters, span_us)
+            all_names = sorted({name for one in found for name in one.nodes})
+            return self.before(time_us, all_names, counters, span_us)
         return _combined(found)
 
     def _rows(
@@ -136,9 +138,7 @@ class TelemetryWriter(TelemetryStore):
     def __enter__(self) -> TelemetryWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -175,18 +175,17 @@ class TelemetryWriter(TelemetryStore):
         first, last = int(rows["end_us"].min()), int(rows["end_us"].max())  # type: ignore[arg-type]
         target = segments.path_of(self.folder, first, last, max(one.number for one in parts))
         segments.write(rows, target)
-        self._remove(one.path for one in parts if one.path != target)
+        for one in parts:
+            if one.path != target:
+                one.path.unlink(missing_ok=True)
 
     def _retire(self) -> None:
         found = self.segments()
         hours = sorted({_hour(one.last_us) for one in found})
         kept = -(-self.keep_us // HOUR)
-        if len(hours) > kept:
-            self._remove(one.path for one in found if _hour(one.last_us) < hours[-kept])
-
-    def _remove(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            path.unlink(missing_ok=True)
+        for one in found:
+            if len(hours) > kept and _hour(one.last_us) < hours[-kept]:
+                one.path.unlink(missing_ok=True)
 
     def _drop_drafts(self) -> None:
         """Delete drafts of segments, and only now that there is no other writer."""
@@ -220,9 +219,9 @@ def _combined(found: list[Recorded]) -> Window | None:
     if len(found) <= 1:
         return found[0].window if found else None
     names = tuple(dict.fromkeys(name for one in found for name in one.window.counters))
-    nodes = len(found[0].nodes)
-    lowest, highest = np.full((nodes, len(names)), np.nan, np.float32), np.full((nodes, len(names)), np.nan, np.float32)
-    total, weight = np.zeros((nodes, len(names))), np.zeros((nodes, len(names)))
+    shape = (len(found[0].nodes), len(names))
+    lowest, highest = np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32)
+    total, weight = np.zeros(shape), np.zeros(shape)
     for one in found:
         at = [names.index(name) for name in one.window.counters]
         lowest[:, at] = np.fmin(lowest[:, at], one.window.lowest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -17,11 +17,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.model.telemetry_counters import SOURCES
-from cohabit.store.telemetry_totals import Totals
+from cohabit.model.telemetry import WINDOW_US, growth
+from cohabit.model.telemetry_counters import BY_NAME, SOURCES
 
 BLOCK_BYTES = 8 * 1024 * 1024
 LATEST_S = 4e9  # a later time is invalid
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 IDENTITIES = frozenset({"component_id", "job_id", "app_id"})
 
 
@@ -29,13 +31,13 @@ class Rows(NamedTuple):
     """Samples ready to be reduced; `nodes` are numbers into `names`, which only grows."""
 
     names: list[str]
-    nodes: NDArray[np.int64]
-    times_us: NDArray[np.int64]
-    values: NDArray[np.float64]
+    nodes: Indices
+    times_us: Indices
+    values: Floats
 
 
 class Header(NamedTuple):
-    """What the columns of a file mean."""
+    """The meaning of the columns of a file."""
 
     width: int
     time: int
@@ -49,6 +51,56 @@ class Header(NamedTuple):
     def distinct(self) -> tuple[str, ...]:
         """The counters, each once."""
         return tuple(dict.fromkeys(self.counters))
+
+
+class Totals:
+    """Turns rows of totals into rows of amounts per second; keeps the last row of every node for the next batch.
+
+    A node whose clock does not advance, and a gap longer than a window, give no rates; both are counted.
+    """
+
+    def __init__(self, counters: Sequence[str], defects: Counter[str]) -> None:
+        kinds = [BY_NAME[name] for name in counters]
+        self.bits = np.array([one.bits for one in kinds])
+        self.stays = np.array([one.stays for one in kinds], np.bool_)
+        self.level = np.array([one.kind == "level" for one in kinds], np.bool_)
+        self.defects = defects
+        self.last_us: dict[int, int] = {}
+        self.last: dict[int, Floats] = {}
+
+    def rates(self, nodes: Indices, times_us: Indices, totals: Floats) -> tuple[Indices, Indices, Floats]:
+        """Return nodes, times and values of the remaining rows, in the order of time; NaN where a rate is unknown."""
+        order = np.lexsort((times_us, nodes))
+        nodes, times_us, totals = nodes[order], times_us[order], totals[order]
+        first = np.r_[True, nodes[1:] != nodes[:-1]]
+        before_us, before = np.roll(times_us, 1), np.roll(totals, 1, axis=0)
+        for index in np.flatnonzero(first).tolist():
+            node = int(nodes[index])
+            before_us[index] = self.last_us.get(node, times_us[index] - 2 * WINDOW_US)
+            before[index] = self.last.get(node, np.nan)
+        passed_us = times_us - before_us
+        kept = passed_us > 0
+        known = (passed_us > 0) & (passed_us <= WINDOW_US)
+        seconds = np.where(known, passed_us * 1e-6, np.nan)[:, None]
+        grown = growth(before, totals, seconds, self.bits, self.stays)
+        values = np.where(self.level, totals, grown.per_second)
+        amounts = ~self.level & known[:, None]
+        self.defects["counters that wrapped round"] += int((grown.wrapped & amounts).sum())
+        self.defects["counters that were reset"] += int((grown.reset & amounts).sum())
+        self.defects["counters at their highest value"] += int((grown.stuck & amounts).sum())
+        self.defects["rows whose time does not advance"] += int((~kept).sum())
+        seen_before = ~first | np.isin(nodes, list(self.last_us))
+        self.defects["gaps longer than a window"] += int((seen_before & (passed_us > WINDOW_US)).sum())
+        self._remember(nodes, times_us, totals)
+        back = np.argsort(times_us[kept], kind="stable")
+        return nodes[kept][back], times_us[kept][back], values[kept][back]
+
+    def _remember(self, nodes: Indices, times_us: Indices, totals: Floats) -> None:
+        last = np.flatnonzero(np.r_[nodes[1:] != nodes[:-1], True])
+        for index in last.tolist():
+            node = int(nodes[index])
+            if times_us[index] > self.last_us.get(node, -(2**62)):
+                self.last_us[node], self.last[node] = int(times_us[index]), totals[index].copy()
 
 
 class LdmsFile:
@@ -84,7 +136,7 @@ class LdmsFile:
         if rest.strip():  # cut off in the middle: it may look complete and still lack digits
             self.defects["lines cut short"] += 1
 
-    def _table(self, lines: list[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.float64]] | None:
+    def _table(self, lines: list[str]) -> tuple[list[str], Indices, Floats] | None:
         text = pl.Series("line", lines, dtype=pl.String).str.strip_chars()
         text = text.filter((text.str.len_bytes() > 0) & ~text.str.starts_with("#"))
         fits = text.str.count_matches(",") == self.header.width - 1
@@ -114,7 +166,7 @@ class LdmsFile:
             return None
         return producers.filter(pl.Series(good)).to_list(), np.rint(seconds[good] * 1e6).astype(np.int64), values
 
-    def _rates(self, producers: list[str], times_us: NDArray[np.int64], totals: NDArray[np.float64]) -> Rows:
+    def _rates(self, producers: list[str], times_us: Indices, totals: Floats) -> Rows:
         for name in dict.fromkeys(producers):
             if name not in self._numbers:
                 self._numbers[name] = len(self.names)
@@ -132,10 +184,8 @@ def read_header(line: str, where: str, source: str | None) -> Header:
     """Find time, node and counters among the columns; refuse a file that has none of them."""
     fields = [field.strip() for field in line.strip().lstrip("#").split(",")]
     if not line.startswith("#") or "Time" not in fields or "ProducerName" not in fields:
-        raise InputError(
-            "does not begin with the header of LDMS' store_csv (#Time,Time_usec,ProducerName,...)", f"{where}, line 1",
-            "put the header (or the .HEADER file beside it) at its beginning",
-        )  # fmt: skip
+        what = "does not begin with the header of LDMS' store_csv (#Time,Time_usec,ProducerName,...)"
+        raise InputError(what, f"{where}, line 1", "put the header (or the .HEADER file beside it) at its beginning")
     if source is not None and source not in SOURCES:
         raise InputError(f"there is no source {source!r}", where, f"choose from {', '.join(SOURCES)}")
     metrics = {at: _metric(name) for at, name in enumerate(fields) if at > fields.index("ProducerName")}
@@ -146,10 +196,14 @@ def read_header(line: str, where: str, source: str | None) -> Header:
         what = f"no column is a counter of {chosen}" if chosen else "no column is a counter we know"
         raise InputError(what, where, f"name its source: --source {'|'.join(SOURCES)}")
     return Header(
-        len(fields), fields.index("Time"), fields.index("Time_usec") if "Time_usec" in fields else None,
-        fields.index("ProducerName"), columns, tuple(known[metrics[at]] for at in columns),
+        len(fields),
+        fields.index("Time"),
+        fields.index("Time_usec") if "Time_usec" in fields else None,
+        fields.index("ProducerName"),
+        columns,
+        tuple(known[metrics[at]] for at in columns),
         tuple(fields[at] for at in metrics if at not in columns and fields[at] not in IDENTITIES),
-    )  # fmt: skip
+    )
 
 
 def _metric(field: str) -> str:

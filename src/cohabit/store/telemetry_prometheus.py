@@ -8,7 +8,6 @@ without it (model.telemetry.staleness says so). Only an invalid URL is the calle
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,9 +106,7 @@ class Prometheus:
     def __enter__(self) -> Prometheus:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._client.close()
 
     def fetch(self, begin_us: int, end_us: int, step_s: float) -> Fetched:
@@ -151,9 +148,11 @@ class Prometheus:
         if BY_NAME[name].kind == "amount":
             metric = f"rate({metric}[{max(round(2000 * step_s), 1)}ms])"
         asked = {
-            "query": f"sum by (instance) ({metric})", "start": f"{times_us[0] / 1e6:.6f}",
-            "end": f"{times_us[-1] / 1e6:.6f}", "step": f"{step_s:g}",
-        }  # fmt: skip
+            "query": f"sum by (instance) ({metric})",
+            "start": f"{times_us[0] / 1e6:.6f}",
+            "end": f"{times_us[-1] / 1e6:.6f}",
+            "step": f"{step_s:g}",
+        }
         try:
             reply = self._client.post(f"{self.url}/api/v1/query_range", data=asked)
             document = reply.json()

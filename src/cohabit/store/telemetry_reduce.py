@@ -53,9 +53,11 @@ class Sums(NamedTuple):
     def also(self, other: Sums, place: int) -> Sums:
         """Merge these and one part of the others into new arrays."""
         return Sums(
-            np.fmin(self.lowest, other.lowest[place]), np.fmax(self.highest, other.highest[place]),
-            self.total + other.total[place], self.seen + other.seen[place],
-        )  # fmt: skip
+            np.fmin(self.lowest, other.lowest[place]),
+            np.fmax(self.highest, other.highest[place]),
+            self.total + other.total[place],
+            self.seen + other.seen[place],
+        )
 
     def window(self, end_us: int, counters: tuple[str, ...]) -> Window:
         """Return it as a window; the arrays are shared."""
@@ -67,18 +69,24 @@ class Sums(NamedTuple):
 def _empty(parts: int, nodes: int, counters: int) -> Sums:
     shape = (parts, nodes, counters)
     return Sums(
-        np.full(shape, np.nan, np.float32), np.full(shape, np.nan, np.float32), np.zeros(shape),
+        np.full(shape, np.nan, np.float32),
+        np.full(shape, np.nan, np.float32),
+        np.zeros(shape),
         np.zeros(shape, np.int32),
-    )  # fmt: skip
+    )
 
 
 class Reducer:
     """The windows in progress of a machine whose nodes are numbered from 0."""
 
     def __init__(
-        self, nodes: int, counters: Sequence[str], window_us: int = WINDOW_US, part_us: int = PART_US,
+        self,
+        nodes: int,
+        counters: Sequence[str],
+        window_us: int = WINDOW_US,
+        part_us: int = PART_US,
         grace_us: int = GRACE_US,
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert window_us % part_us == 0, (window_us, part_us)
         self.counters = tuple(counters)
         self.window_us, self.part_us, self.grace_us = window_us, part_us, grace_us

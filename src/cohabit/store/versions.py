@@ -17,7 +17,7 @@ Step = Callable[[sa.Connection], None]
 
 
 class Versioned(NamedTuple):
-    """Where some tables keep their version: a table of keys and values, which may keep other things too."""
+    """Tables with a version, which is kept in a table of keys and values; that may keep other things too."""
 
     what: str  # their name for users
     meta: sa.Table
@@ -30,10 +30,8 @@ class Versioned(NamedTuple):
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(self.lock)))
         found, meta = self.version(connection), self.meta
         if found > len(steps):
-            raise InputError(
-                f"the {self.what} has schema version {found}, this cohabit knows versions up to {len(steps)}", where,
-                "use the newer cohabit that wrote it",
-            )  # fmt: skip
+            what = f"the {self.what} has schema version {found}, this cohabit knows versions up to {len(steps)}"
+            raise InputError(what, where, "use the newer cohabit that wrote it")
         if found == 0:
             meta.create(connection, checkfirst=True)
             connection.execute(sa.delete(meta).where(meta.c.key == self.key))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cohabit.app.scenario import policies as policy_names
-from cohabit.app.scenario.reading import ClusterConfig, FaultsConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
+from cohabit.app.scenario.tables import ClusterConfig, FaultsConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
 from cohabit.app.simulate.simulation import Prepared, prepare
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet, SharedPlacer
@@ -53,9 +53,14 @@ class Choice(NamedTuple):
     def config(self) -> PolicyConfig:
         """The same as a [policy] section."""
         return PolicyConfig(
-            order=self.order, backfill=self.backfill, backfill_order=self.backfill_order, placement=self.placement,
-            age_limit_s=self.age_limit_s or None, moves=self.moves, partition=self.partition,
-        )  # fmt: skip
+            order=self.order,
+            backfill=self.backfill,
+            backfill_order=self.backfill_order,
+            placement=self.placement,
+            age_limit_s=self.age_limit_s or None,
+            moves=self.moves,
+            partition=self.partition,
+        )
 
 
 @cache
@@ -118,11 +123,17 @@ def workload_of(rows: Sequence[TraceRow]) -> Workload:
     columns = np.array([tuple(row) for row in rows], np.int64).reshape(-1, 5).T
     users = int(columns[4].max(initial=-1)) + 1
     return Workload(
-        job_id=np.arange(1, len(rows) + 1), submit_us=columns[0].copy(), run_us=columns[1].copy(),
-        limit_us=columns[2].copy(), processes=columns[3].copy(), user=columns[4].astype(np.int32),
-        program=np.full(len(rows), -1, np.int32), rejection=np.full(len(rows), ACCEPTED, np.int8),
-        user_names=[f"user{number}" for number in range(users)], source="rows in memory",
-    )  # fmt: skip
+        job_id=np.arange(1, len(rows) + 1),
+        submit_us=columns[0].copy(),
+        run_us=columns[1].copy(),
+        limit_us=columns[2].copy(),
+        processes=columns[3].copy(),
+        user=columns[4].astype(np.int32),
+        program=np.full(len(rows), -1, np.int32),
+        rejection=np.full(len(rows), ACCEPTED, np.int8),
+        user_names=[f"user{number}" for number in range(users)],
+        source="rows in memory",
+    )
 
 
 def prepared_trace(
@@ -137,9 +148,13 @@ def prepared_trace(
 ) -> Prepared:
     """A trace in memory, ready for `app.simulation.run`."""
     scenario = Scenario(
-        seed=seed, cluster=cluster or ClusterConfig(nodes=nodes), jobs=JobsConfig(trace="rows in memory"),
-        policy=(choice or Choice()).config(), world=WorldConfig(kill=kill), faults=faults or FaultsConfig(),
-    )  # fmt: skip
+        seed=seed,
+        cluster=cluster or ClusterConfig(nodes=nodes),
+        jobs=JobsConfig(trace="rows in memory"),
+        policy=(choice or Choice()).config(),
+        world=WorldConfig(kill=kill),
+        faults=faults or FaultsConfig(),
+    )
     return prepare(scenario, workload_of(rows))
 
 

@@ -51,11 +51,13 @@ def random_case(rng: np.random.Generator, *, schemes: tuple[str, ...] = ("hold",
     names = ("a", "b", "c")[: 2 + int(rng.random() < 0.3)]
     domains = tuple(
         DomainCase(
-            name, int(rng.integers(1, 13)), Scheme(scheme=str(rng.choice(schemes))),
+            name,
+            int(rng.integers(1, 13)),
+            Scheme(scheme=str(rng.choice(schemes))),
             Choice(str(rng.choice(["fcfs", "sjf", "wfp"])), "easy"),
         )
         for name in names
-    )  # fmt: skip
+    )
     jobs, size = [], {domain.name: domain.nodes for domain in domains}
     for _ in range(int(rng.integers(2, 41))):
         name, run_s = str(rng.choice(names)), int(rng.integers(1, 4000))

@@ -16,7 +16,7 @@ Nodes = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Schedule:
-    """When and where each job started, in file order; None where a job never ran."""
+    """Start and nodes of each job, in file order; None where a job never ran."""
 
     starts_us: tuple[int | None, ...]
     ends_us: tuple[int | None, ...]

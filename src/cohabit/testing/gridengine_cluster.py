@@ -115,16 +115,19 @@ class GridEngineCluster:
 
     @property
     def bin(self) -> Path:
-        """Where commands for this cluster are."""
+        """The folder of commands for this cluster."""
         return self.folder / "bin"
 
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment for Grid Engine's own programs in the namespaces of this cluster."""
         return os.environ | {
-            "SGE_ROOT": str(self.root), "SGE_CELL": "default", "SGE_QMASTER_PORT": str(QMASTER_PORT),
-            "SGE_EXECD_PORT": str(EXECD_PORT), "SGE_ND": "true",
-        }  # fmt: skip
+            "SGE_ROOT": str(self.root),
+            "SGE_CELL": "default",
+            "SGE_QMASTER_PORT": str(QMASTER_PORT),
+            "SGE_EXECD_PORT": str(EXECD_PORT),
+            "SGE_ND": "true",
+        }
 
     def run(self, *words: str, check: bool = True, user: str = "") -> str:
         """Run one of Grid Engine's commands, as an ordinary user if one is named; return its output."""
@@ -144,9 +147,12 @@ class GridEngineCluster:
         """Start any program in a host's namespaces, to be signalled and stopped by this name like a daemon."""
         with log.open("ab") as said:
             self.daemons[name] = subprocess.Popen(
-                self._inside(host, "--wdns=" + str(folder), *words), stdin=subprocess.DEVNULL, stdout=said,
-                stderr=said, env=self.environment,
-            )  # fmt: skip
+                self._inside(host, "--wdns=" + str(folder), *words),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env=self.environment,
+            )
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Signal a daemon; nsenter, which brought it into its namespaces, stops and continues with it."""

@@ -53,7 +53,10 @@ def random_trace(rng: np.random.Generator, jobs: int, nodes: int, longest_s: int
 def random_shared_choice(rng: np.random.Generator) -> Choice:
     """Any placement that shares nodes, with any order."""
     placement = str(rng.choice([name for name in PLACEMENTS if name != "exclusive"]))
-    backfill, limit_s = str(rng.choice(["none", "first-fit", "first-fit"])), float(rng.choice([0.0, 1.0, 20.0]))
+    backfill, limit_s = (
+        str(rng.choice(["none", "first-fit", "easy", "3", "conservative"])),
+        float(rng.choice([0.0, 1.0, 20.0])),
+    )
     order = str(rng.choice(list(ORDERS)))
     moves = int(rng.choice([0, 1, 3])) if placement == "shepherd" else 0
     return Choice(order, backfill, None, placement, limit_s if backfill == "first-fit" else 0.0, moves)

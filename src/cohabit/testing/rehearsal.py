@@ -26,11 +26,11 @@ from cohabit.model.job import Job
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.testing.builders import Choice, policies
 from cohabit.testing.programs import PROFILES, PROGRAMS
-from cohabit.testing.tenancy import Salt, Tenancy, measurement, with_program
+from cohabit.testing.tenancy import Salt, Tenancy, measurement, nodes_in, with_program
 
 KINDS = (
     "submit", "wait", "finish", "confirm", "array", "follow", "cancel", "hold", "release", "change", "refuse", "down",
-    "drain", "up", "stale", "again", "wake",
+    "drain", "up", "stale", "again", "wake", "close", "open",
 )  # fmt: skip
 # On machines whose nodes are shared, programs and running jobs are measured as well.
 SHARED_KINDS = (*KINDS, "learn", "progress", "progress", "progress", "shares", "drift")
@@ -75,6 +75,7 @@ class Rehearsal:
     ) -> None:
         chosen = policies(*choice)
         self.cluster = cluster
+        self._group_of = [group for group in cluster.groups for _ in range(group.count)]  # by node
         self.tenancy = None
         if isinstance(chosen.placer, SharedPlacer):
             corrected = isinstance(chosen.partitioner, Guarantor)
@@ -92,6 +93,7 @@ class Rehearsal:
         self.not_before: dict[str, int] = {}
         self.expected: dict[str, str] = {}  # how a job must have ended by the end of this step
         self.node_state = ["up"] * cluster.nodes
+        self.announced: dict[str, fact.WindowSet] = {}
         self.log: list[tuple[int, list[Event], list[Command]]] = []
         self._batch: list[Event] = []
         self._named = 0
@@ -133,7 +135,7 @@ class Rehearsal:
             self._foresee(event)
         commands = self.core.step(self.now_us, events)
         self.log.append((self.now_us, events, commands))
-        invariants.check(self.core.state)
+        invariants.check(self.core.state, self.now_us)
         if self.twin is not None:
             answer = self.twin.step(self.now_us, events)
             invariants.check(self.twin.state)
@@ -193,16 +195,27 @@ class Rehearsal:
                 if name in self.runs and self.runs[name].attempt == attempt:
                     attempt -= 1
                 stale = (
-                    fact.JobFinished(name, attempt, "done"), fact.JobFinished(name, attempt, "lost"),
-                    fact.StartRefused(name, attempt), fact.JobStarted(name, attempt),
-                )  # fmt: skip
+                    fact.JobFinished(name, attempt, "done"),
+                    fact.JobFinished(name, attempt, "lost"),
+                    fact.StartRefused(name, attempt),
+                    fact.JobStarted(name, attempt),
+                )
                 return [stale[salt.below(4)]]
             case "down" | "drain" | "up":
                 node = salt.below(self.cluster.nodes)
                 told: dict[str, Event] = {
-                    "down": fact.NodeDown(node), "drain": fact.NodeDrained(node), "up": fact.NodeUp(node),
-                }  # fmt: skip
+                    "down": fact.NodeDown(node),
+                    "drain": fact.NodeDrained(node),
+                    "up": fact.NodeUp(node),
+                }
                 return [told[deed.kind]]
+            case "close":
+                first, begin_us = salt.below(self.cluster.nodes), self.now_us + salt.below(25) * SECOND
+                count = 1 + salt.below(self.cluster.nodes - first)
+                parts = ((first, count), (0, 1)) if first > 1 and not salt.below(3) else ((first, count),)
+                return [fact.WindowSet(f"w{salt.below(3)}", begin_us, begin_us + (1 + salt.below(30)) * SECOND, parts)]
+            case "open" if self.announced:
+                return [fact.WindowCleared(sorted(self.announced)[salt.below(len(self.announced))])]
             case "learn":
                 return [measurement(salt)]
             case "progress" if self.runs:  # all that run, some slow for good, some fast, and a measurement too many
@@ -226,8 +239,10 @@ class Rehearsal:
                     limit_us = (None, 0, SECOND, 9 * SECOND)[salt.below(4)]
                     return [fact.JobChanged(name, limit_us, (None, 50)[salt.below(2)])]
                 said: dict[str, Event] = {
-                    "cancel": fact.JobCancelled(name), "hold": fact.JobHeld(name), "release": fact.JobReleased(name),
-                }  # fmt: skip
+                    "cancel": fact.JobCancelled(name),
+                    "hold": fact.JobHeld(name),
+                    "release": fact.JobReleased(name),
+                }
                 return [said[deed.kind]]
         return []
 
@@ -241,9 +256,15 @@ class Rehearsal:
         limit_us = (1, 3, 10, 25, 0, 60)[salt.below(6)] * SECOND
         self._named += 1
         asked = Job(
-            f"j{self._named}", limit_us, processes, nodes, user=salt.below(4) - 1, qos=10 * salt.below(3),
-            held=not salt.below(8), requeue=bool(salt.below(4)),
-        )  # fmt: skip
+            f"j{self._named}",
+            limit_us,
+            processes,
+            nodes,
+            user=salt.below(4) - 1,
+            qos=10 * salt.below(3),
+            held=not salt.below(8),
+            requeue=bool(salt.below(4)),
+        )
         if names := [*self.cluster.partitions]:
             asked = msgspec.structs.replace(asked, partition=["", *names][salt.below(len(names) + 1)])
         if any(group.memory_bytes for group in self.cluster.groups):
@@ -253,9 +274,12 @@ class Rehearsal:
         if kind == "array":
             count = 1 + salt.below(4)
             return msgspec.structs.replace(
-                asked, job_id=f"a{self._named}", array_first=salt.below(2), array_count=count,
+                asked,
+                job_id=f"a{self._named}",
+                array_first=salt.below(2),
+                array_count=count,
                 array_at_most=salt.below(3),
-            )  # fmt: skip
+            )
         if kind == "follow" and self.jobs:
             names = list(self.jobs)
             after = {names[-1 - salt.below(min(len(names), 8))] for _ in range(1 + salt.below(2))}
@@ -291,6 +315,10 @@ class Rehearsal:
                 self.held.discard(name)
             case fact.NodeUp(node):
                 self.node_state[node] = "up"
+            case fact.WindowSet(name):
+                self.announced[name] = event
+            case fact.WindowCleared(name):
+                self.announced.pop(name, None)
             case fact.NodeDrained(node):
                 self.node_state[node] = "drained"
             case fact.NodeDown(node):
@@ -317,7 +345,7 @@ class Rehearsal:
         match command:
             case StartJob():
                 self._check_start(command)
-                nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
+                nodes = frozenset(nodes_in(command.nodes))
                 self.runs[command.job_id] = ActiveRun(command.attempt, nodes, command.limit_us)
                 self.past.append((command.job_id, command.attempt))
             case MoveJob():
@@ -325,7 +353,7 @@ class Rehearsal:
                 run = self.runs[command.job_id]
                 assert run.confirmed and run.attempt == command.attempt, f"{command}: it does not run"
                 self.tenancy.move(command)
-                run.nodes = frozenset(node for first, count in command.nodes for node in range(first, first + count))
+                run.nodes = frozenset(nodes_in(command.nodes))
             case SetShares():
                 assert self.tenancy is not None, f"{command}: nodes are not shared"
                 self.tenancy.divide(command)
@@ -336,7 +364,7 @@ class Rehearsal:
                 self.wake_us = at_us
 
     def _check_start(self, command: StartJob) -> None:
-        name, nodes = command.job_id, [n for first, count in command.nodes for n in range(first, first + count)]
+        name, nodes = command.job_id, nodes_in(command.nodes)
         asked, finished = self.jobs[name], self.core.state.finished
         assert name not in self.runs, f"{name} is started while it runs"
         assert name not in self.ended, f"{name} is started though it ended as {self.ended.get(name)}"
@@ -358,10 +386,13 @@ class Rehearsal:
         else:
             assert len(nodes) == least, f"{command}: wrong number of nodes"
         end_us = max(self.now_us + command.limit_us, self.now_us + 1)
-        for window in self.cluster.windows:
-            closed = set(range(window.first, window.first + window.count))
-            assert not (closed & set(nodes) and window.begin_us < end_us and self.now_us < window.end_us), (
-                f"{name} is started at {self.now_us} for {command.limit_us} in the maintenance window {window}"
+        closings: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [
+            (one.begin_us, one.end_us, ((one.first, one.count),)) for one in self.cluster.windows
+        ]
+        closings += [(one.begin_us, one.end_us, one.nodes) for one in self.announced.values()]
+        for begin_us, closed_until_us, closed in closings:
+            assert not ({*nodes_in(closed)} & {*nodes} and begin_us < end_us and self.now_us < closed_until_us), (
+                f"{name} is started at {self.now_us} for {command.limit_us}, {closed} close at {begin_us}"
             )
         if name in self.bounds:
             array, at_most = self.bounds[name]
@@ -378,17 +409,10 @@ class Rehearsal:
         return -(-asked.processes // min(group.cores for group in self._open_groups(asked)))
 
     def _may_use(self, asked: Job, node: int) -> bool:
-        group = next(g for g, first in self._firsts() if first <= node < first + g.count)
+        group = self._group_of[node]
         per_node = -(-asked.processes // (asked.nodes or self._nodes_for(asked)))
         enough = not group.memory_bytes or asked.memory_bytes * per_node <= group.memory_bytes
         return enough and group in self._open_groups(asked)
-
-    def _firsts(self) -> list[tuple[NodeGroup, int]]:
-        firsts, first = [], 0
-        for group in self.cluster.groups:
-            firsts.append((group, first))
-            first += group.count
-        return firsts
 
     def _compare(self) -> None:
         """Check that every job exists or has ended, once; runs and nodes match the account."""
@@ -405,5 +429,4 @@ class Rehearsal:
         active = {name: row for name, row in state.rows.items() if state.jobs[STATE, row] in (STARTING, RUNNING)}
         assert active.keys() == self.runs.keys(), f"core runs {sorted(active)}, the world {sorted(self.runs)}"
         for name, row in active.items():
-            nodes = {node for first, count in state.ranges_of(row) for node in range(first, first + count)}
-            assert nodes == self.runs[name].nodes
+            assert set(nodes_in(state.ranges_of(row))) == self.runs[name].nodes

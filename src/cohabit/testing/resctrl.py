@@ -45,10 +45,15 @@ class FakeResctrl:
     """One mounted file system; `alive` are the tasks that exist, as a set or a function."""
 
     def __init__(
-        self, alive: Collection[int] | Callable[[int], bool], root: str = "/sys/fs/resctrl", ids: int | None = None,
-        domains: tuple[int, ...] | None = None, limbo_calls: int = 0, events: tuple[str, ...] | None = None,
+        self,
+        alive: Collection[int] | Callable[[int], bool],
+        root: str = "/sys/fs/resctrl",
+        ids: int | None = None,
+        domains: tuple[int, ...] | None = None,
+        limbo_calls: int = 0,
+        events: tuple[str, ...] | None = None,
         machine: Machine = INTEL,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._exists = alive if callable(alive) else alive.__contains__
         self.root, self.machine = PurePosixPath(root), machine
         self.ids = machine.rmids if ids is None else ids
@@ -305,15 +310,19 @@ class FakeResctrl:
         files = {"last_cmd_status": self.status}
         for cache in one.caches:
             files |= {
-                f"{cache}/cbm_mask": f"{one.mask:x}", f"{cache}/min_cbm_bits": f"{one.min_bits}",
-                f"{cache}/shareable_bits": f"{one.shareable:x}", f"{cache}/sparse_masks": f"{int(one.sparse)}",
+                f"{cache}/cbm_mask": f"{one.mask:x}",
+                f"{cache}/min_cbm_bits": f"{one.min_bits}",
+                f"{cache}/shareable_bits": f"{one.shareable:x}",
+                f"{cache}/sparse_masks": f"{int(one.sparse)}",
                 f"{cache}/num_closids": f"{one.cache_closids}",
-            }  # fmt: skip
+            }
         if one.bandwidth_most:
             files |= {
-                "MB/min_bandwidth": f"{one.bandwidth_least}", "MB/bandwidth_gran": f"{one.bandwidth_step}",
-                "MB/delay_linear": f"{int(one.linear)}", "MB/num_closids": f"{one.bandwidth_closids}",
-            }  # fmt: skip
+                "MB/min_bandwidth": f"{one.bandwidth_least}",
+                "MB/bandwidth_gran": f"{one.bandwidth_step}",
+                "MB/delay_linear": f"{int(one.linear)}",
+                "MB/num_closids": f"{one.bandwidth_closids}",
+            }
         if self.events:
             files |= {"L3_MON/mon_features": "\n".join(self.events), "L3_MON/num_rmids": f"{self.ids}"}
         return files

@@ -58,7 +58,7 @@ class Machine:
 
     @property
     def bandwidth_default(self) -> int:
-        """What a new group has."""
+        """The values of a new group."""
         return 2**32 - 1 if self.mba_mbps else self.bandwidth_most
 
 

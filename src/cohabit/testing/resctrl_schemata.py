@@ -13,7 +13,7 @@ Values = dict[str, dict[int, int]]
 
 
 class Refusal(Exception):
-    """What the kernel writes into last_cmd_status; the error is always EINVAL."""
+    """The text that the kernel writes into last_cmd_status; the error is always EINVAL."""
 
 
 def show(values: Values, machine: Machine) -> str:
@@ -21,8 +21,10 @@ def show(values: Values, machine: Machine) -> str:
     lines = []
     for resource, found in values.items():
         width = len(format(machine.mask, "x"))
-        pairs = (f"{domain}={value if resource == 'MB' else format(value, f'0{width}x')}"
-                 for domain, value in sorted(found.items()))  # fmt: skip
+        pairs = (
+            f"{domain}={value if resource == 'MB' else format(value, f'0{width}x')}"
+            for domain, value in sorted(found.items())
+        )
         lines.append(f"{resource:>6}:{';'.join(pairs)}")
     return "".join(f"{line}\n" for line in lines)
 

@@ -26,7 +26,7 @@ from typing import IO
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "sinfo")
 WATCHDOG = b"cohabit.backend.slurm.watchdog"
 START_S = 90.0
-NOBODY = "daemon"  # a user of every Debian
+UNPRIVILEGED = "daemon"  # a user of every Debian
 PORT_BLOCK = 80  # a controller and up to 64 nodes
 FIRST_PORT, LAST_PORT = 20_000, 31_000
 CONF = """
@@ -112,24 +112,26 @@ class SlurmCluster:
         if (self.folder / "jwt.key").exists():
             self.public = self.public or Path(tempfile.mkdtemp(prefix="cohabit-rest-"))
             conf = Path(shutil.copy(self.conf, self.public))
-            shutil.chown(self.public, NOBODY, NOBODY)
+            shutil.chown(self.public, UNPRIVILEGED, UNPRIVILEGED)
             said = self.run("scontrol", "token", "lifespan=36000")
             self.folder.joinpath("rest.token").write_text(said.strip().partition("=")[2], encoding="ascii")
-            words = ["-a", "rest_auth/jwt", "-u", NOBODY, "-g", NOBODY]
+            words = ["-a", "rest_auth/jwt", "-u", UNPRIVILEGED, "-g", UNPRIVILEGED]
             around = self.environment | {"SLURM_CONF": str(conf), "SLURM_JWT": "daemon"}
         self.rest.unlink(missing_ok=True)
         words = ["-f", str(conf), *words, "-s"]
-        listed = subprocess.run([_program("slurmrestd") or "", *words, "list"], env=around, capture_output=True,
-                                text=True, timeout=60, check=False)  # fmt: skip
+        listed = subprocess.run(
+            [_program("slurmrestd") or "", *words, "list"],
+            env=around,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         plugin = max(re.findall(r"openapi/(?:slurmctld|v[0-9.]+)", listed.stdout + listed.stderr))
         self.daemons["slurmrestd"] = _daemon(
             self.folder, "slurmrestd", *words, plugin, f"unix:{self.rest}", environment=around
         )
-        deadline_s = time.monotonic() + START_S
-        while not self.rest.exists():
-            assert self.daemons["slurmrestd"].poll() is None, "slurmrestd ended"
-            assert time.monotonic() < deadline_s, "slurmrestd did not start"
-            time.sleep(0.05)
+        _await_file(self.rest, self.daemons["slurmrestd"], "slurmrestd")
 
     def start(self, name: str) -> None:
         """Start `slurmctld`, or the slurmd of a node by the node's name."""
@@ -180,10 +182,18 @@ class SlurmCluster:
 
 @contextmanager
 def running_slurm(
-    folder: Path, nodes: int = 2, cores: int = 4, sockets: int = 1, partitions: str = ONE_PARTITION, more: str = "",
-    node: str = "", job_submit: str = "", name: str = "cohabit", scheduler: str = "",
+    folder: Path,
+    nodes: int = 2,
+    cores: int = 4,
+    sockets: int = 1,
+    partitions: str = ONE_PARTITION,
+    more: str = "",
+    node: str = "",
+    job_submit: str = "",
+    name: str = "cohabit",
+    scheduler: str = "",
     first: Callable[[], None] = lambda: None,
-) -> Iterator[SlurmCluster]:  # fmt: skip
+) -> Iterator[SlurmCluster]:
     """A cluster of so many nodes, until the block ends. `more` are lines of slurm.conf, `node` more about every node,
     `job_submit` the text of a job_submit.lua, `name` the cluster's, `scheduler` more options of
     SchedulerParameters, `first` is called when munge answers. Several may run at once."""
@@ -204,11 +214,24 @@ def running_slurm(
     ports, kept = _own_ports(nodes + 1)
     cluster = SlurmCluster(folder, nodes, folder / "slurm.conf")
     shape = f"Sockets={sockets} CoresPerSocket={cores // sockets} ThreadsPerCore=1"
-    cluster.conf.write_text(CONF.format(
-        name=name, host=socket.gethostname().split(".")[0], port=ports, folder=folder, last=nodes - 1, first=ports + 1,
-        final=ports + nodes, cores=cores, shape=shape, node=node, more=more, partitions=partitions,
-        scheduler=scheduler,
-    ), encoding="utf-8")  # fmt: skip
+    cluster.conf.write_text(
+        CONF.format(
+            name=name,
+            host=socket.gethostname().split(".")[0],
+            port=ports,
+            folder=folder,
+            last=nodes - 1,
+            first=ports + 1,
+            final=ports + nodes,
+            cores=cores,
+            shape=shape,
+            node=node,
+            more=more,
+            partitions=partitions,
+            scheduler=scheduler,
+        ),
+        encoding="utf-8",
+    )
     try:
         cluster.daemons["munged"] = _munge(folder)
         first()
@@ -218,8 +241,13 @@ def running_slurm(
         yield cluster
     finally:
         if "slurmctld" in cluster.daemons:  # jobs end before the daemons that watch them
-            subprocess.run(["scancel", "--full", "-s", "KILL", "--me"], env=cluster.environment, capture_output=True,
-                           timeout=30, check=False)  # fmt: skip
+            subprocess.run(
+                ["scancel", "--full", "-s", "KILL", "--me"],
+                env=cluster.environment,
+                capture_output=True,
+                timeout=30,
+                check=False,
+            )
         cluster.stop(*(f"n{number}" for number in range(nodes)))
         cluster.stop("slurmrestd", "slurmctld")
         _end_steps(folder)
@@ -227,13 +255,6 @@ def running_slurm(
         kept.close()
         if cluster.public:
             shutil.rmtree(cluster.public)
-
-
-@contextmanager
-def slurm_cluster(folder: Path, nodes: int = 2) -> Iterator[Path]:
-    """A small cluster; the path is that of its slurm.conf, for SLURM_CONF."""
-    with running_slurm(folder, nodes) as cluster:
-        yield cluster.conf
 
 
 def _end_steps(folder: Path) -> None:
@@ -258,15 +279,26 @@ def _munge(folder: Path) -> subprocess.Popen[bytes]:
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
     found = _daemon(
-        folder, "munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket",
-        f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed",
-    )  # fmt: skip
-    deadline_s = time.monotonic() + START_S
-    while not (folder / "munge.socket").exists():
-        assert found.poll() is None, "munged ended"
-        assert time.monotonic() < deadline_s, "munged did not start"
-        time.sleep(0.05)
+        folder,
+        "munged",
+        "--foreground",
+        "--force",
+        f"--key-file={key}",
+        f"--socket={folder}/munge.socket",
+        f"--pid-file={folder}/munge.pid",
+        f"--log-file={folder}/munge.log",
+        f"--seed-file={folder}/munge.seed",
+    )
+    _await_file(folder / "munge.socket", found, "munged")
     return found
+
+
+def _await_file(path: Path, daemon: subprocess.Popen[bytes], name: str) -> None:
+    deadline_s = time.monotonic() + START_S
+    while not path.exists():
+        assert daemon.poll() is None, f"{name} ended"
+        assert time.monotonic() < deadline_s, f"{name} did not start"
+        time.sleep(0.05)
 
 
 def _program(name: str) -> str | None:

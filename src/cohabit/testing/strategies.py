@@ -47,7 +47,10 @@ def choices(draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS), backfills:
 def shared_choices(draw: st.DrawFn, orders: tuple[str, ...] = tuple(ORDERS)) -> Choice:
     """Any placement that shares nodes, with an order, with and without overtaking and an age limit."""
     placement = draw(st.sampled_from([name for name in PLACEMENTS if name != "exclusive"][::-1]))
-    order, backfill = draw(st.sampled_from(orders)), draw(st.sampled_from(["first-fit", "first-fit", "none"]))
+    order, backfill = (
+        draw(st.sampled_from(orders)),
+        draw(st.sampled_from(["first-fit", "none", "easy", "2", "conservative"])),
+    )
     limit_s = draw(st.sampled_from([0.0, 1.0, 20.0])) if backfill == "first-fit" else 0.0
     moves = draw(st.sampled_from([0, 2])) if placement == "shepherd" else 0
     return Choice(order, backfill, None, placement, limit_s, moves)

@@ -85,10 +85,10 @@ class Tenancy:
     def divide(self, shares: SetShares) -> None:
         """Record a new division of the cache of these nodes."""
         for node in nodes_in(shares.nodes):
-            assert self.tenants[node], f"{shares}: nobody is on node {node}"
+            assert self.tenants[node], f"{shares}: no job is on node {node}"
             self.masks[node] = {name: (first, ways) for name, first, ways in shares.shares}
         named = {name for name, _, _ in shares.shares}
-        assert not shares.caps or self.corrected, f"{shares}: nobody is held back here"
+        assert not shares.caps or self.corrected, f"{shares}: no job is held back here"
         for name, percent in shares.caps:
             assert name in named and 10 <= percent < 100, f"{shares}: {name} is held to {percent} %"
 
@@ -134,7 +134,7 @@ def _check_masks(
     for first, own in sorted(set(masks.values())):
         assert first == end, f"{where}: a gap or an overlap at way {end}: {masks}"
         end = first + own
-    assert end == ways, f"{where}: {end} of {ways} ways are given to somebody: {masks}"
+    assert end == ways, f"{where}: {end} of {ways} ways are given to jobs: {masks}"
     for name, (_, own) in masks.items():
         least = corrected_to or max(tenants[name].ways, 1)
         assert own >= least, f"{where}: {name} has {own} ways, booked {tenants[name].ways}, at least {least}"
@@ -170,11 +170,15 @@ def with_program(asked: Job, salt: Salt, cores: int) -> Job:
     if salt.below(10) == 9:
         asked = msgspec.structs.replace(asked, nodes=1 + salt.below(3), processes=1 + salt.below(2 * cores))
     return msgspec.structs.replace(
-        asked, program=PROGRAMS[salt.below(len(PROGRAMS))], alpha=(0.0, 0.0, 0.7, 1.0)[salt.below(4)],
-        exclusive=salt.below(12) == 11, single_node=salt.below(12) == 11, reprofile=salt.below(30) == 29,
+        asked,
+        program=PROGRAMS[salt.below(len(PROGRAMS))],
+        alpha=(0.0, 0.0, 0.7, 1.0)[salt.below(4)],
+        exclusive=salt.below(12) == 11,
+        single_node=salt.below(12) == 11,
+        reprofile=salt.below(30) == 29,
         memory_bytes=(0, MIB, 4 * MIB + 1, 8 * MIB)[salt.below(4)] if asked.memory_bytes else 0,
         movable=salt.below(2) == 1,
-    )  # fmt: skip
+    )
 
 
 def measurement(salt: Salt) -> ProfileLearned:

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cohabit.model.errors import InputError
-from cohabit.model.units import parse_duration
 from cohabit.model.workload import Workload
-from cohabit.trace.records import NO_RUN_US, JobRecord, instant_us, workload_of
+from cohabit.trace.records import JobRecord, duration_us, instant_us, run_us_between, workload_of
 
 REQUIRED = ("user_ID", "submit_time", "start_time", "end_time", "wallclock_limit", "node_count", "tasks_requested")
 TRINITY_NODES, TRINITY_CORES = 9408, 32
@@ -37,31 +36,30 @@ def parse(text: str, source: str = "atlas") -> Workload:
         records.append(_record(row, len(records) + 1, cores, defects, f"{source}, line {reader.line_num}"))
     return workload_of(
         records, defects, source, max_nodes=nodes, max_procs=nodes * cores, header={"UnixStartTime": "0"}
-    )  # fmt: skip
+    )
 
 
 def _record(row: Mapping[str, str], number: int, cores: int, defects: Counter[str], where: str) -> JobRecord:
     submit_us = _instant(row, "submit_time", where)
     if submit_us is None:
         raise InputError("is empty", f"{where}, submit_time", "the file may be cut short")
-    start_us, end_us = _instant(row, "start_time", where), _instant(row, "end_time", where)
-    run_us = NO_RUN_US
-    if start_us is None or end_us is None:
-        defects["jobs without a start or an end"] += 1
-    elif end_us < start_us:
-        defects["jobs that end before they start"] += 1
-    else:
-        run_us = end_us - start_us
+    run_us = run_us_between(_instant(row, "start_time", where), _instant(row, "end_time", where), defects)
     tasks, nodes = _count(row, "tasks_requested", where), _count(row, "node_count", where)
     if not tasks and nodes:
         defects["jobs without a task count, given whole nodes"] += 1
-    limit_us = _limit_us(row, where)
+    limit = row["wallclock_limit"]
+    limit_us = duration_us(limit, f"{where}, wallclock_limit", "repair the line") if limit else 0
     if not limit_us:
         defects["jobs without a time limit"] += 1
     return JobRecord(
-        job_id=str(number), submit_us=submit_us, run_us=run_us, limit_us=limit_us,
-        processes=tasks or nodes * cores, user=row["user_ID"] or "", nodes=nodes,
-    )  # fmt: skip
+        job_id=str(number),
+        submit_us=submit_us,
+        run_us=run_us,
+        limit_us=limit_us,
+        processes=tasks or nodes * cores,
+        user=row["user_ID"] or "",
+        nodes=nodes,
+    )
 
 
 def _instant(row: Mapping[str, str], column: str, where: str) -> int | None:
@@ -80,11 +78,3 @@ def _count(row: Mapping[str, str], column: str, where: str) -> int:
         return int(float(text))
     except ValueError:
         raise InputError(f"{text!r} is not a number", f"{where}, {column}", "repair the line") from None
-
-
-def _limit_us(row: Mapping[str, str], where: str) -> int:
-    text = row["wallclock_limit"]
-    try:
-        return parse_duration(text) if text else 0
-    except ValueError:
-        raise InputError(f"{text!r} is not a duration", f"{where}, wallclock_limit", "repair the line") from None

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cohabit.model.errors import InputError
-from cohabit.model.units import microseconds, parse_duration
+from cohabit.model.units import microseconds
 from cohabit.model.workload import Workload
-from cohabit.trace.records import NO_RUN_US, JobRecord, instant_us, workload_of
+from cohabit.trace.records import JobRecord, duration_us, instant_us, run_us_between, workload_of
 
 _EVENT_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Z]+);([^;]+);(.*)")
 _PAIR = re.compile(r'([\w.]+)=("[^"]*"|\S*)')
@@ -64,24 +64,20 @@ def _record(facts: Mapping[str, str], defects: Counter[str], where: str) -> JobR
         submit_us = _instant(facts, "ctime", where)
     if submit_us is None:
         raise InputError(f"job {facts['jobid']} has no submit time", where, "the log lacks its Q line and qtime")
-    start_us, end_us = _instant(facts, "start", where), _instant(facts, "end", where)
-    if start_us is None or end_us is None:
-        defects["jobs without a start or an end"] += 1
-        run_us = NO_RUN_US
-    elif end_us < start_us:
-        defects["jobs that end before they start"] += 1
-        run_us = NO_RUN_US
-    else:
-        run_us = end_us - start_us
     walltime = facts.get("Resource_List.walltime", "")
     if not walltime:
         defects["jobs without a time limit"] += 1
     return JobRecord(
-        job_id=facts["jobid"], submit_us=submit_us, run_us=run_us,
-        limit_us=_duration(walltime, where) if walltime else 0, processes=_nodes(facts), nodes=_nodes(facts),
-        user=facts.get("user", ""), program=os.path.basename(facts.get("exe", "")) or facts.get("jobname", ""),
+        job_id=facts["jobid"],
+        submit_us=submit_us,
+        run_us=run_us_between(_instant(facts, "start", where), _instant(facts, "end", where), defects),
+        limit_us=duration_us(walltime, f"{where}, Resource_List.walltime", "write HH:MM:SS") if walltime else 0,
+        processes=_nodes(facts),
+        nodes=_nodes(facts),
+        user=facts.get("user", ""),
+        program=os.path.basename(facts.get("exe", "")) or facts.get("jobname", ""),
         partition=facts.get("queue", ""),
-    )  # fmt: skip
+    )
 
 
 def _nodes(facts: Mapping[str, str]) -> int:
@@ -101,10 +97,3 @@ def _instant(facts: Mapping[str, str], key: str, where: str) -> int | None:
         except ValueError:
             continue
     raise InputError(f"{text!r} is not a date", f"{where}, {key}", "seconds since 1970 or YYYY-MM-DD HH:MM:SS")
-
-
-def _duration(text: str, where: str) -> int:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise InputError(f"{text!r} is not a duration", f"{where}, Resource_List.walltime", "write HH:MM:SS") from None

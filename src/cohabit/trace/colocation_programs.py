@@ -117,7 +117,7 @@ def machine(changed: Mapping[str, float] | None = None) -> Machine:
     platform = stated.platform
     node = NodeGroup(
         count=1, cores=platform["cores"], ways=platform["llc_ways"], bandwidth_gbs=tuple(sorted(points.items()))
-    )  # fmt: skip
+    )
     cycles = stated.calibration["memory_cycles"] * factors.get("memory_cycles", 1.0)
     return Machine(
         node, platform["freq_ghz"], platform["llc_mb"] / platform["llc_ways"], platform["hit_cycles"], cycles
@@ -182,11 +182,16 @@ def program_of(vector: Vector, on: Machine) -> Program:
     most = ways[-1]
     full = on.cpi(vector, most)
     return Program(
-        name=vector.name, ce_time_s=vector.solo_time_s, mu=on.stalls(vector, most)[1] / full,
+        name=vector.name,
+        ce_time_s=vector.solo_time_s,
+        mu=on.stalls(vector, most)[1] / full,
         ipc=Curve(ways, tuple(full / on.cpi(vector, one) for one in ways)),
         bandwidth_gbs=Curve(ways, tuple(on.demand_gbs(vector, one) for one in ways)),
-        processes=on.node.cores, cpu_fraction=vector.cpu_fraction, single_node=True, ipc_full=1.0 / full,
-    )  # fmt: skip
+        processes=on.node.cores,
+        cpu_fraction=vector.cpu_fraction,
+        single_node=True,
+        ipc_full=1.0 / full,
+    )
 
 
 def programs_of(vectors: Sequence[Vector], on: Machine) -> Programs:

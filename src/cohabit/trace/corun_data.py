@@ -39,9 +39,12 @@ def read_coruns(path: Path, with_target: bool = True) -> CoRuns:
 
 
 def parse_coruns(
-    text: str, where: str, with_target: bool, sources: dict[str, str] | None = None,
+    text: str,
+    where: str,
+    with_target: bool,
+    sources: dict[str, str] | None = None,
     environment: dict[str, Any] | None = None,
-) -> CoRuns:  # fmt: skip
+) -> CoRuns:
     """A data set from its text; `where` names it in errors."""
     reader = csv.reader(io.StringIO(text))
     header = [name.strip() for name in next(readable(reader, where), [])]
@@ -68,11 +71,23 @@ def parse_coruns(
     if not apps:
         raise InputError("has no rows", where, "a row is one ordered pair of applications")
     table, width = np.array(numbers), 1 + len(own)
-    schema = Schema((TIME, *(name.removeprefix(PRIMARY) for name in own)),
-                    tuple(name.removeprefix(OTHER) for name in other), sources or {})  # fmt: skip
+    schema = Schema(
+        (TIME, *(name.removeprefix(PRIMARY) for name in own)),
+        tuple(name.removeprefix(OTHER) for name in other),
+        sources or {},
+    )
     target = table[:, -1].copy() if TARGET in header else None
-    return CoRuns(tuple(apps), tuple(others), table[:, :width], table[:, width : width + len(other)], schema, target,
-                  tuple(suites) if any(suites) else (), environment or {}, where)  # fmt: skip
+    return CoRuns(
+        tuple(apps),
+        tuple(others),
+        table[:, :width],
+        table[:, width : width + len(other)],
+        schema,
+        target,
+        tuple(suites) if any(suites) else (),
+        environment or {},
+        where,
+    )
 
 
 def _check_header(header: Sequence[str], where: str, with_target: bool) -> None:

@@ -20,8 +20,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.units import DAY, SECOND
 from cohabit.model.workload import Floats, Ints, Workload
 from cohabit.trace.lublin import BATCH, BUCKET_S, BUCKETS, half_hour_weights
-from cohabit.trace.requests import POPULAR_REQUESTS_US
-from cohabit.trace.synthetic import arrivals_us, check_counts, offered_load, synthetic_workload
+from cohabit.trace.synthetic import POPULAR_REQUESTS_US, arrivals_us, check_counts, offered_load, synthetic_workload
 
 INTREPID_NODES, INTREPID_JOBS, INTREPID_LOAD = 40_960, 9_219, 0.755
 EUREKA_NODES, EUREKA_LOAD = 100, 0.5
@@ -37,7 +36,7 @@ LEAST_USED = 0.3  # of the request, by jobs that end as they should
 
 @dataclass(frozen=True)
 class Habits:
-    """How long the jobs of a machine are."""
+    """The lengths of the jobs of a machine."""
 
     median_request_s: float
     sigma: float

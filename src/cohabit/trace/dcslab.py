@@ -33,7 +33,7 @@ Series = Mapping[str, Floats]
 
 
 def is_dcslab(path: Path) -> bool:
-    """Whether a file is one of the two, by its header or its name."""
+    """Return whether a file is one of the two, by its header or its name."""
     if path.name.endswith((".tar", ".tar.xz", ".tar.gz")):
         return True
     with open_trace(path) as stream:
@@ -55,10 +55,17 @@ def read_dcslab(path: Path) -> CoRuns:
     schema = Schema((TIME, *columns), columns)
     sources = dict.fromkeys(schema.columns, SOURCE)
     return CoRuns(
-        tuple(names), (BESIDE,) * len(names), primary, beside, Schema(schema.primary, schema.other, sources), target,
-        tuple(suites[name] for name in names), {"processor": "2 x Xeon E5-2683 v4", "cores_each": 8},
-        str(path), f"small: {len(names)} applications beside {BESIDE} only, one run each",
-    )  # fmt: skip
+        tuple(names),
+        (BESIDE,) * len(names),
+        primary,
+        beside,
+        Schema(schema.primary, schema.other, sources),
+        target,
+        tuple(suites[name] for name in names),
+        {"processor": "2 x Xeon E5-2683 v4", "cores_each": 8},
+        str(path),
+        f"small: {len(names)} applications beside {BESIDE} only, one run each",
+    )
 
 
 Alone = dict[str, tuple[float, dict[str, float]]]
@@ -84,7 +91,7 @@ def _summary(path: Path) -> tuple[Alone, dict[str, float], dict[str, str]]:
 
 
 def _archive(path: Path) -> tuple[Alone, dict[str, float], dict[str, str]]:
-    """Walk the archive once; only the 8-core runs are looked at."""
+    """Read the archive once; only the 8-core runs are looked at."""
     times: dict[str, dict[str, float]] = {}
     series: dict[str, dict[str, str]] = {}
     try:

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.trace.files import read_text, readable, replacing
+from cohabit.trace.files import json_object, read_text, readable, replacing
 
 SHAPE = "a square table: a header row of job names, the same names in the first column, percentages in the cells"
 MOST_PCT, LONGEST_S = 1e9, 1e12  # limits of a job's slowdown and duration
@@ -29,7 +27,7 @@ DURATIONS = "two columns, job and seconds, or a JSON object of them"
 
 @dataclass(frozen=True)
 class DegradationMatrix:
-    """How much jobs slow each other, in percent."""
+    """Mutual slowdowns of jobs, in percent."""
 
     names: tuple[str, ...]
     percent: NDArray[np.float64]  # [job, beside], none below zero; the diagonal is zero
@@ -91,20 +89,8 @@ def read_durations(path: Path, names: tuple[str, ...]) -> NDArray[np.float64]:
 
 
 def _json_durations(text: str, where: str) -> dict[str, float]:
-    try:
-        document = json.loads(text, object_pairs_hook=_once_each)
-    except json.JSONDecodeError as problem:
-        raise InputError(
-            f"is not JSON ({problem.msg})", f"{where}, line {problem.lineno}", f"give {DURATIONS}"
-        ) from None
-    return {str(name): _seconds(str(value), f"{where}, {name}") for name, value in document.items()}
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twice = next((name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number])), None)
-    if twice is not None:
-        raise InputError(f"names {twice!r} twice", "durations", "keep one of them")
-    return dict(pairs)
+    document = json_object(text, where, '{"job": seconds}')
+    return {name: _seconds(str(value), f"{where}, {name}") for name, value in document.items()}
 
 
 def _csv_durations(text: str, where: str) -> dict[str, float]:

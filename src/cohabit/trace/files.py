@@ -9,12 +9,14 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +96,28 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as problem:
         line = content.count(b"\n", 0, problem.start) + 1
         raise InputError("is not UTF-8 text", f"{path}, line {line}", "convert it with iconv -t UTF-8") from None
+
+
+def json_object(
+    text: str, where: str, example: str, parse_constant: Callable[[str], Any] | None = None
+) -> dict[str, Any]:
+    """The JSON object of a file; a key that comes twice is refused, because one of the two would be lost."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key, count in Counter(key for key, _ in pairs).items():
+            if count > 1:
+                raise InputError(f"the key {key!r} comes twice in one object", where, "keep one of them")
+        return dict(pairs)
+
+    try:
+        document = json.loads(text, parse_constant=parse_constant, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise InputError(f"is not JSON ({error.msg})", f"{where}, line {error.lineno}", f"write {example}") from None
+    except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
+        raise InputError(f"cannot be read as JSON ({error})", where, f"write {example}") from None
+    if not isinstance(document, dict):
+        raise InputError("is not a JSON object", where, f"write {example}")
+    return document
 
 
 @contextmanager

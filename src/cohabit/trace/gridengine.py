@@ -61,11 +61,15 @@ def _record(fields: list[str], defects: Counter[str]) -> JobRecord:
     is_array = task.isdigit() and int(task) > 0
     return JobRecord(
         job_id=f"{fields[JOB_NUMBER]}.{task}" if is_array else fields[JOB_NUMBER],
-        submit_us=_instant_us(fields[SUBMITTED]), run_us=_run_us(fields, defects),
-        limit_us=round(float(limit[1]) * SECOND) if limit else 0, processes=int(fields[PROCESSORS]),
-        user=fields[OWNER], program=fields[JOB_NAME], partition=fields[QUEUE],
+        submit_us=_instant_us(fields[SUBMITTED]),
+        run_us=_run_us(fields, defects),
+        limit_us=round(float(limit[1]) * SECOND) if limit else 0,
+        processes=int(fields[PROCESSORS]),
+        user=fields[OWNER],
+        program=fields[JOB_NAME],
+        partition=fields[QUEUE],
         memory_bytes=round(float(memory[1]) * _BYTES[memory[2]]) if memory else 0,
-    )  # fmt: skip
+    )
 
 
 def _run_us(fields: list[str], defects: Counter[str]) -> int:

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from cohabit.model.errors import InputError
 from cohabit.model.job import WORKLOAD_TYPES
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Floats, Ints, Workload
-from cohabit.trace.dependencies import check_dependencies
 from cohabit.trace.files import read_text, replacing
 from cohabit.trace.names import Codes
 from cohabit.trace.records import RUN_FROM_CATALOGUE_US
@@ -62,9 +61,13 @@ class _Table:
             raise InputError("the last line is cut short", where, "the file is truncated: copy or make it again")
         try:
             frame = pl.read_csv(
-                text.encode(), has_header=False, new_columns=header, infer_schema=False,
-                schema_overrides=[pl.String] * len(header), raise_if_empty=False,
-            )  # fmt: skip
+                text.encode(),
+                has_header=False,
+                new_columns=header,
+                infer_schema=False,
+                schema_overrides=[pl.String] * len(header),
+                raise_if_empty=False,
+            )
         except pl.exceptions.PolarsError:
             raise self._ragged(len(header)) from None
         frame = frame.slice(1).with_columns(pl.all().str.strip_chars().replace("", None))
@@ -87,13 +90,24 @@ class _Table:
         submit_us = self._times("submit_s", None)
         descents = int((submit_us[1:] < submit_us[:-1]).sum())
         return Workload(
-            job_id=_id_column(ids), submit_us=submit_us, run_us=run_us,
-            limit_us=np.where(stated_us > 0, stated_us, run_us), processes=processes, user=user, program=program,
-            rejection=rejection.astype(np.int8), user_names=user_names, program_names=program_names,
-            memory_bytes=self._memory_bytes(processes), partition=partition if partition_names else None,
-            partition_names=partition_names, after=after, extra=self._extra(), source=self.source,
+            job_id=_id_column(ids),
+            submit_us=submit_us,
+            run_us=run_us,
+            limit_us=np.where(stated_us > 0, stated_us, run_us),
+            processes=processes,
+            user=user,
+            program=program,
+            rejection=rejection.astype(np.int8),
+            user_names=user_names,
+            program_names=program_names,
+            memory_bytes=self._memory_bytes(processes),
+            partition=partition if partition_names else None,
+            partition_names=partition_names,
+            after=after,
+            extra=self._extra(),
+            source=self.source,
             defects={"submit times earlier than on the line before": descents} if descents else {},
-        )  # fmt: skip
+        )
 
     def _column(self, name: str) -> pl.Series:
         return self.frame[name] if name in self.frame.columns else pl.Series([None] * len(self.frame), dtype=pl.String)
@@ -197,6 +211,28 @@ class _Table:
                 what = f"has {len(cells)} columns where the header has {width}"
                 return InputError(what, f"{self.source}, line {reader.line_num}", 'put "..." around text with commas')
         return InputError("is not a CSV table", self.source, "the first line names the columns, separated by commas")
+
+
+def check_dependencies(ids: Sequence[str], after: Sequence[tuple[str, ...]], where: Callable[[int], str]) -> None:
+    """Raise InputError for the first unknown job or circle; `where` names the place of a row for people."""
+    row_of = {job: row for row, job in enumerate(ids)}
+    blockers = {row: len(set(jobs)) for row, jobs in enumerate(after) if jobs}
+    followers: dict[int, list[int]] = {}
+    for row in blockers:
+        for job in set(after[row]):
+            if job not in row_of:
+                raise InputError(f"job {job} does not exist", where(row), "name a job_id of this file")
+            followers.setdefault(row_of[job], []).append(row)
+    free = [row for row in followers if row not in blockers]
+    while free:
+        for row in followers.get(free.pop(), ()):
+            blockers[row] -= 1
+            if not blockers[row]:
+                del blockers[row]
+                free.append(row)
+    if blockers:
+        row = min(blockers)
+        raise InputError(f"job {ids[row]} waits for itself in a circle", where(row), "break the circle")
 
 
 def _id_column(ids: pl.Series) -> NDArray[Any]:

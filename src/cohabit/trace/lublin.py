@@ -17,8 +17,7 @@ import numpy as np
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Floats, Ints, Workload
-from cohabit.trace.requests import request_times
-from cohabit.trace.synthetic import arrivals_us, check_counts, synthetic_workload
+from cohabit.trace.synthetic import arrivals_us, check_counts, request_times, synthetic_workload
 
 LONGEST_LOG_RUN = 12.0  # e^12 s, about two days
 LONGEST_LOG_GAP = 13.0  # e^13 s, about five days
@@ -94,7 +93,7 @@ def generate_lublin(
     source = f"Lublin-Feitelson 2003, {kind}, {nodes} nodes, requests {requests}"
     return synthetic_workload(
         submit_us, run_us, limit_us, processes, nodes=nodes, source=source, extra={"queue": queue}
-    )  # fmt: skip
+    )
 
 
 def _stream(rng: np.random.Generator, jobs: int, nodes: int, kind: LublinParameters) -> tuple[Floats, Ints, Ints, Ints]:

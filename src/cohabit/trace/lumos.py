@@ -42,12 +42,18 @@ def parse(text: str, source: str = "lumos") -> Workload:
         if nodes <= 0 < max(gpus, cpus):
             defects["jobs without a node count, counted in GPUs or processors"] += 1
         user = _number(row, "user", where)
-        records.append(JobRecord(
-            job_id=row["job"], submit_us=microseconds(submit_s),
-            run_us=NO_RUN_US if run_s is None or run_s < 0 else microseconds(run_s),
-            limit_us=microseconds(max(limit_s, 0.0)), processes=nodes if nodes > 0 else gpus or cpus,
-            user="" if user is None else f"{user:.0f}", nodes=nodes, gpus=gpus,
-        ))  # fmt: skip
+        records.append(
+            JobRecord(
+                job_id=row["job"],
+                submit_us=microseconds(submit_s),
+                run_us=NO_RUN_US if run_s is None or run_s < 0 else microseconds(run_s),
+                limit_us=microseconds(max(limit_s, 0.0)),
+                processes=nodes if nodes > 0 else gpus or cpus,
+                user="" if user is None else f"{user:.0f}",
+                nodes=nodes,
+                gpus=gpus,
+            )
+        )
     return workload_of(records, defects, source, header={"UnixStartTime": "0"})
 
 

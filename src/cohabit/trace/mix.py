@@ -24,8 +24,7 @@ from cohabit.model.workload import ACCEPTED, Workload
 from cohabit.trace.poisson import lognormal_run_times
 from cohabit.trace.program_checks import Programs
 from cohabit.trace.records import RUN_FROM_CATALOGUE_US
-from cohabit.trace.requests import request_times
-from cohabit.trace.synthetic import check_counts, synthetic_workload
+from cohabit.trace.synthetic import check_counts, request_times, synthetic_workload
 
 LIMIT_FACTOR = 4.0  # requested time over exclusive run time: sharing must not get a job killed
 MOST_DRAWS = 10_000
@@ -71,10 +70,16 @@ def generate_mix(
         run_us = lognormal_run_times(rng, jobs, median_run_s, sigma, longest_run_s) * SECOND
         limit_us = request_times(rng, run_us, requests)
     return synthetic_workload(
-        np.rint(submit_s).astype(np.int64) * SECOND, run_us, limit_us, chosen, nodes=nodes,
-        source=f"mix of {', '.join(programs)}", program=program, program_names=tuple(programs),
+        np.rint(submit_s).astype(np.int64) * SECOND,
+        run_us,
+        limit_us,
+        chosen,
+        nodes=nodes,
+        source=f"mix of {', '.join(programs)}",
+        program=program,
+        program_names=tuple(programs),
         extra={} if alpha is None else {"alpha": np.full(jobs, alpha)},
-    )  # fmt: skip
+    )
 
 
 def generate_sequence(
@@ -86,7 +91,6 @@ def generate_sequence(
     *,
     node: NodeGroup | None = None,
     nodes: int = 0,
-    limit_factor: float = LIMIT_FACTOR,
     alpha: float | None = None,
 ) -> Workload:
     """Generate jobs of programs drawn evenly, all submitted at 0, with a scaling ratio inside `ratio` (S53, S66).
@@ -117,13 +121,12 @@ def generate_sequence(
         choice = np.where(needs[program], powers[0] if powers else 0, choice)
         work = hours[program, choice]
         if ratio is None or ratio[0] <= work[gains[program]].sum() / work.sum() <= ratio[1]:
-            return _sequence(
-                program.astype(np.int32), choices[choice], names, programs, machine, nodes, limit_factor, alpha
-            )
+            return _sequence(program.astype(np.int32), choices[choice], names, programs, machine, nodes, alpha)
     raise InputError(
-        f"{MOST_DRAWS:,} draws of {jobs} jobs gave no scaling ratio from {wanted}", "ratio",
+        f"{MOST_DRAWS:,} draws of {jobs} jobs gave no scaling ratio from {wanted}",
+        "ratio",
         "widen the range or ask for more jobs",
-    )  # fmt: skip
+    )
 
 
 def ratio_mix(
@@ -136,12 +139,9 @@ def ratio_mix(
     other: str = "HC",
     jobs: int = 30,
     processes: int = 28,
-    nodes: int = 0,
-    limit_factor: float = LIMIT_FACTOR,
-    alpha: float | None = None,
 ) -> Workload:
     """Jobs of two programs, `ratio` of them (to the nearest job) of the scaling one, shuffled, all at 0 (S60)."""
-    check_counts(jobs, max(nodes, 1), None)
+    check_counts(jobs, 1, None)
     for name in (scaling, other):
         if name not in programs:
             raise InputError(f"there is no program called {name!r}", "programs", f"known: {', '.join(programs)}")
@@ -151,9 +151,7 @@ def ratio_mix(
     program[round(ratio * jobs) :] = 1
     rng.shuffle(program)
     counts = np.full(jobs, processes, np.int64)
-    return _sequence(
-        program, counts, [scaling, other], programs, machine_for(programs, node), nodes, limit_factor, alpha
-    )
+    return _sequence(program, counts, [scaling, other], programs, machine_for(programs, node))
 
 
 def label_with_programs(
@@ -226,23 +224,26 @@ def _sequence(
     names: Sequence[str],
     programs: Mapping[str, Program],
     node: NodeGroup,
-    nodes: int,
-    limit_factor: float,
-    alpha: float | None,
+    nodes: int = 0,
+    alpha: float | None = None,
 ) -> Workload:
     if alpha is not None and not 0 < alpha <= 1:
         raise InputError(f"alpha {alpha} is not above 0 and at most 1", "alpha", "0.9 tolerates a slowdown of 10 %")
-    if not 1 <= limit_factor < np.inf:
-        raise InputError(f"requests of {limit_factor} run times are too short", "limit_factor", "give at least 1")
     times = {
         (code, count): programs[names[code]].exclusive_time_s(count, node)
         for code, count in {(int(code), int(count)) for code, count in zip(program, processes, strict=True)}
     }
     run_s = np.array([times[int(code), int(count)] for code, count in zip(program, processes, strict=True)])
     run_us = np.rint(run_s * SECOND).astype(np.int64)
-    limit_us = np.rint(np.ceil(run_s * limit_factor) * SECOND).astype(np.int64)
+    limit_us = np.rint(np.ceil(run_s * LIMIT_FACTOR) * SECOND).astype(np.int64)
     return synthetic_workload(
-        np.zeros(len(run_us), np.int64), run_us, limit_us, processes, nodes=nodes, program=program,
-        program_names=tuple(names), source=f"sequence of {len(run_us)} jobs of {', '.join(names)}",
+        np.zeros(len(run_us), np.int64),
+        run_us,
+        limit_us,
+        processes,
+        nodes=nodes,
+        program=program,
+        program_names=tuple(names),
+        source=f"sequence of {len(run_us)} jobs of {', '.join(names)}",
         extra={} if alpha is None else {"alpha": np.full(len(run_us), alpha)},
-    )  # fmt: skip
+    )

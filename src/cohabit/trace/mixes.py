@@ -10,7 +10,6 @@ docs/partitioning.md.
 from __future__ import annotations
 
 import difflib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 
 from cohabit.model.errors import InputError
 from cohabit.model.mix import Mix
-from cohabit.trace.files import read_text
+from cohabit.trace.files import json_object, read_text
 from cohabit.trace.program_checks import is_number, shown
 
 MIX_KEYS = ("nodes", "cores_per_node", "buckets", "bandwidth_cap_gbs", "freq_ghz", "apps", "about")
@@ -42,7 +41,11 @@ def read_node(path: Path) -> Mix:
 
 def parse_mix(text: str, where: str, one_node: bool = False) -> Mix:
     """A mix from the text of such a file; `where` names it in errors."""
-    document = _object(text, where)
+
+    def refuse(word: str) -> NoReturn:
+        raise InputError(f"has a number that is {word}", where, "every number must be finite")
+
+    document = json_object(text, where, '{"nodes": 8, "cores_per_node": 8, ...}', refuse)
     _refuse_unknown(document, MIX_KEYS, where)
     nodes = _whole(document.get("nodes", 1) if one_node else _needed(document, "nodes", where), "nodes", where)
     if one_node and nodes != 1:
@@ -52,8 +55,11 @@ def parse_mix(text: str, where: str, one_node: bool = False) -> Mix:
     cap = _number(_needed(document, "bandwidth_cap_gbs", where), "bandwidth_cap_gbs", where, above=0.0)
     freq = _number(document.get("freq_ghz", 2.0), "freq_ghz", where, above=0.0)
     if buckets > MOST_BUCKETS or nodes > MOST_NODES:
-        raise InputError(f"{nodes:,} nodes of {buckets:,} buckets are too many", where,
-                         f"at most {MOST_NODES:,} nodes and {MOST_BUCKETS:,} buckets")  # fmt: skip
+        raise InputError(
+            f"{nodes:,} nodes of {buckets:,} buckets are too many",
+            where,
+            f"at most {MOST_NODES:,} nodes and {MOST_BUCKETS:,} buckets",
+        )
     apps = _needed(document, "apps", where)
     if not isinstance(apps, list):
         raise InputError(f"apps is {shown(apps)}, not a list", where, f"write [{EXAMPLE}]")
@@ -84,9 +90,17 @@ def _mix(apps: list[Any], sizes: tuple[int, int, int], cap: float, freq: float, 
         cycles.append(_number(_needed(app, "cycles_per_miss", place), "cycles_per_miss", place))
         alpha.append(_share(app.get("alpha", 0.0), place))
     return Mix(
-        nodes, cores, buckets, cap, freq, tuple(names), np.array(curves), np.array(cpi0), np.array(cycles),
+        nodes,
+        cores,
+        buckets,
+        cap,
+        freq,
+        tuple(names),
+        np.array(curves),
+        np.array(cpi0),
+        np.array(cycles),
         np.array(alpha) if any(alpha) else None,
-    )  # fmt: skip
+    )
 
 
 def _check_room(apps: int, nodes: int, cores: int, buckets: int, where: str) -> None:
@@ -94,8 +108,9 @@ def _check_room(apps: int, nodes: int, cores: int, buckets: int, where: str) -> 
         have = f"{nodes} node{'s' if nodes > 1 else ''} of {cores} cores"
         raise InputError(f"{apps} apps do not fit on {have}", where, "every app needs a core: add nodes or cores")
     if apps > nodes * buckets:
-        raise InputError(f"{apps} apps do not fit into {nodes} x {buckets} buckets", where,
-                         "every app needs at least one bucket")  # fmt: skip
+        raise InputError(
+            f"{apps} apps do not fit into {nodes} x {buckets} buckets", where, "every app needs at least one bucket"
+        )
 
 
 def _curve(values: Any, buckets: int, where: str) -> list[float]:
@@ -105,28 +120,6 @@ def _curve(values: Any, buckets: int, where: str) -> list[float]:
         fix = f"with {buckets} buckets it needs {buckets + 1}: index 0 is no cache, index {buckets} all of it"
         raise InputError(f"mpki has {len(values)} numbers", where, fix)
     return [_number(value, f"mpki[{index}]", where) for index, value in enumerate(values)]
-
-
-def _object(text: str, where: str) -> Mapping[str, Any]:
-    def refuse(word: str) -> NoReturn:
-        raise InputError(f"has a number that is {word}", where, "every number must be finite")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
-            raise InputError(f"the key {shown(twice)} comes twice in one object", where, "keep one of them")
-        return found
-
-    try:
-        document = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
-    except json.JSONDecodeError as problem:
-        raise InputError(f"is not JSON ({problem.msg})", f"{where}, line {problem.lineno}", "correct it") from None
-    except (RecursionError, ValueError) as problem:  # nested too deeply, or a number of thousands of digits
-        raise InputError(f"cannot be read as JSON ({problem})", where, "this is not a mix") from None
-    if not isinstance(document, dict):
-        raise InputError("is not a JSON object", where, 'write {"nodes": 8, "cores_per_node": 8, ...}')
-    return document
 
 
 def _refuse_unknown(document: Mapping[str, Any], known: Sequence[str], where: str) -> None:

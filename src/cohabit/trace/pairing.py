@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from cohabit.model.errors import InputError
 from cohabit.model.workload import ACCEPTED, Ints, Workload
 
-NOBODY = -1
+NO_MEMBER = -1
 VICINITY, PROPORTION, COLUMN, NONE = "vicinity", "proportion", "column", "none"
 PAIRINGS = (VICINITY, PROPORTION, COLUMN, NONE)
 
 
 @dataclass(frozen=True)
 class Tie:
-    """Jobs that start together: a row in each domain (NOBODY: none there), in the order of the domains."""
+    """Jobs that start together: a row in each domain (NO_MEMBER: none there), in the order of the domains."""
 
     name: str
     rows: tuple[int, ...]
 
     def domains(self) -> list[int]:
         """The places of the domains that have a member."""
-        return [place for place, row in enumerate(self.rows) if row != NOBODY]
+        return [place for place, row in enumerate(self.rows) if row != NO_MEMBER]
 
 
 def by_vicinity(jobs: Mapping[str, Workload], vicinity_us: int, proportion: float = 0.0) -> list[Tie]:
@@ -45,7 +45,7 @@ def by_vicinity(jobs: Mapping[str, Workload], vicinity_us: int, proportion: floa
     found: dict[int, list[int]] = {}  # row of the first domain -> one row of every domain
     for place, domain in enumerate(domains[1:], start=1):
         for row, mate in _nearest(first, rows, jobs[domain], vicinity_us).items():
-            found.setdefault(row, [row] + [NOBODY] * (len(domains) - 1))[place] = mate
+            found.setdefault(row, [row] + [NO_MEMBER] * (len(domains) - 1))[place] = mate
     kept = [tuple(found[int(row)]) for row in rows if int(row) in found]
     if proportion > 0.0:
         kept = _evenly(kept, round(proportion * len(rows)))
@@ -93,9 +93,10 @@ def by_proportion(jobs: Mapping[str, Workload], proportion: float) -> list[Tie]:
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{domain} has {count:,}" for domain, count in counts.items())
         raise InputError(
-            f"pairing by proportion needs equally many jobs in every domain, but {said}", "coupling.pairing",
+            f"pairing by proportion needs equally many jobs in every domain, but {said}",
+            "coupling.pairing",
             'use "vicinity" with a proportion',
-        )  # fmt: skip
+        )
     chosen = chosen_by_proportion(counts[domains[0]], proportion)
     rows = [orders[domain][chosen].tolist() for domain in domains]
     return [Tie(_name(jobs, members), members) for members in zip(*rows, strict=True)]
@@ -104,8 +105,11 @@ def by_proportion(jobs: Mapping[str, Workload], proportion: float) -> list[Tie]:
 def chosen_by_proportion(count: int, proportion: float) -> Ints:
     """Return the places, from 0, of the jobs that get a mate."""
     if not 0 < proportion <= 1:
-        raise InputError(f"a proportion of {proportion:g} of the jobs is impossible", "coupling.proportion",
-                         "give a number above 0 and at most 1")  # fmt: skip
+        raise InputError(
+            f"a proportion of {proportion:g} of the jobs is impossible",
+            "coupling.proportion",
+            "give a number above 0 and at most 1",
+        )
     number = np.arange(1, count + 1)
     if proportion > 0.5:
         step = int(1 / (1 - proportion)) if proportion < 1 else count + 1
@@ -113,97 +117,87 @@ def chosen_by_proportion(count: int, proportion: float) -> Ints:
     return np.flatnonzero(number % int(1 / proportion) == 0)
 
 
+Member = tuple[str, int]  # domain, row
+
+
 def by_column(jobs: Mapping[str, Workload]) -> list[Tie]:
     """Pair jobs by the columns `mate` (DOMAIN:JOB) and `group` (a name) of the job tables; refuse contradictions."""
-    domains = list(jobs)
-    places = {domain: {str(name): row for row, name in enumerate(one.job_id)} for domain, one in jobs.items()}
-    groups = _named_groups(jobs, domains)
-    mates = _named_mates(jobs, domains, places)
-    ties = []
-    grouped = {(place, row) for members in groups.values() for place, row in members.items()}
-    for name, members in groups.items():
-        rows = tuple(members.get(place, NOBODY) for place in range(len(domains)))
-        ties.append(Tie(name, rows))
-    for (place, row), (other, mate) in mates.items():
-        for member in ((place, row), (other, mate)):
-            if member in grouped:
-                where = _where(jobs, domains, (place, row), "mate")
-                raise InputError(f"{_called(jobs, domains, member)} has a mate and a group", where, "keep one of them")
-        if place < other:
-            rows = tuple({place: row, other: mate}.get(at, NOBODY) for at in range(len(domains)))
+    domains, groups, mates = list(jobs), _named_groups(jobs), _named_mates(jobs)
+    ties = [Tie(name, _rows(jobs, members)) for name, members in groups.items()]
+    grouped = {member for members in groups.values() for member in members.items()}
+    for member, mate in mates.items():
+        for one in (member, mate):
+            if one in grouped:
+                where = _where(jobs, member, "mate")
+                raise InputError(f"{_called(jobs, one)} has a mate and a group", where, "keep one of them")
+        if domains.index(member[0]) < domains.index(mate[0]):
+            rows = _rows(jobs, dict((member, mate)))
             ties.append(Tie(_name(jobs, rows), rows))
     return ties
 
 
-Member = tuple[int, int]  # place of the domain, row
+def _rows(jobs: Mapping[str, Workload], members: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(members.get(domain, NO_MEMBER) for domain in jobs)
 
 
-def _named_groups(jobs: Mapping[str, Workload], domains: Sequence[str]) -> dict[str, dict[int, int]]:
-    groups: dict[str, dict[int, int]] = {}
-    for place, domain in enumerate(domains):
-        for row, name in enumerate(jobs[domain].extra.get("group", ())):
+def _named_groups(jobs: Mapping[str, Workload]) -> dict[str, dict[str, int]]:
+    groups: dict[str, dict[str, int]] = {}
+    for domain, one in jobs.items():
+        for row, name in enumerate(one.extra.get("group", ())):
             if not name:
                 continue
             members = groups.setdefault(str(name), {})
-            if place in members:
-                where = _where(jobs, domains, (place, row), "group")
-                first = jobs[domain].job_id[members[place]]
-                raise InputError(f"group {name} already has job {first} in domain {domain}", where,
-                                 "a group has one job in each domain")  # fmt: skip
-            members[place] = row
+            if domain in members:
+                what = f"group {name} already has job {one.job_id[members[domain]]} in domain {domain}"
+                raise InputError(what, _where(jobs, (domain, row), "group"), "a group has one job in each domain")
+            members[domain] = row
     for name, members in groups.items():
         if len(members) < 2:
             (member,) = members.items()
-            raise InputError(f"group {name} has no job in any other domain", _where(jobs, domains, member, "group"),
-                             "name its mates, or leave the group out")  # fmt: skip
+            what = f"group {name} has no job in any other domain"
+            raise InputError(what, _where(jobs, member, "group"), "name its mates, or leave the group out")
     return groups
 
 
-def _named_mates(
-    jobs: Mapping[str, Workload], domains: Sequence[str], places: Mapping[str, Mapping[str, int]]
-) -> dict[Member, Member]:
+def _named_mates(jobs: Mapping[str, Workload]) -> dict[Member, Member]:
     """Return the mate of every named job, in both directions."""
+    ids = {domain: {str(name): row for row, name in enumerate(one.job_id)} for domain, one in jobs.items()}
     mates: dict[Member, Member] = {}
     said: dict[Member, Member] = {}  # the member that named the other first
-    for place, domain in enumerate(domains):
-        for row, text in enumerate(jobs[domain].extra.get("mate", ())):
+    for domain, workload in jobs.items():
+        for row, text in enumerate(workload.extra.get("mate", ())):
             if not text:
                 continue
-            member = place, row
-            mate = _mate(jobs, domains, places, member, str(text))
+            member = domain, row
+            mate = _mate(jobs, ids, member, str(text))
             for one, other in ((member, mate), (mate, member)):
                 known = mates.get(one)
                 if known is not None and known != other:
-                    before = _where(jobs, domains, said[one], "mate")
+                    before = _where(jobs, said[one], "mate")
                     what = (
-                        f"{_called(jobs, domains, one)} would have two mates, {_called(jobs, domains, known)} "
-                        f"({before}) and {_called(jobs, domains, other)}"
+                        f"{_called(jobs, one)} would have two mates, {_called(jobs, known)} ({before}) and "
+                        f"{_called(jobs, other)}"
                     )
-                    raise InputError(
-                        what, _where(jobs, domains, member, "mate"), "a job has one mate; groups have more"
-                    )
+                    raise InputError(what, _where(jobs, member, "mate"), "a job has one mate; groups have more")
                 mates[one] = other
                 said.setdefault(one, member)
     return mates
 
 
-def _mate(
-    jobs: Mapping[str, Workload], domains: Sequence[str], places: Mapping[str, Mapping[str, int]], member: Member,
-    text: str,
-) -> Member:  # fmt: skip
-    where = _where(jobs, domains, member, "mate")
-    name, found, job = text.partition(":")
+def _mate(jobs: Mapping[str, Workload], ids: Mapping[str, Mapping[str, int]], member: Member, text: str) -> Member:
+    where = _where(jobs, member, "mate")
+    domain, found, job = text.partition(":")
     if not found or not job:
-        raise InputError(f"{text!r} is not DOMAIN:JOB", where, f"write {domains[0]}:17, for example")
-    if name not in places:
-        raise InputError(f"{text!r} names the unknown domain {name!r}", where, f"known are {', '.join(domains)}")
-    if domains.index(name) == member[0]:
-        itself = job == str(jobs[name].job_id[member[1]])
+        raise InputError(f"{text!r} is not DOMAIN:JOB", where, f"write {next(iter(jobs))}:17, for example")
+    if domain not in jobs:
+        raise InputError(f"{text!r} names the unknown domain {domain!r}", where, f"known are {', '.join(jobs)}")
+    if domain == member[0]:
+        itself = job == str(jobs[domain].job_id[member[1]])
         what = "names the job itself" if itself else "names a job of its own domain"
         raise InputError(f"{text!r} {what}", where, "a mate is in another domain")
-    if job not in places[name]:
-        raise InputError(f"{text!r} names a job that {name} does not have", where, "check the id")
-    return domains.index(name), places[name][job]
+    if job not in ids[domain]:
+        raise InputError(f"{text!r} names a job that {domain} does not have", where, "check the id")
+    return domain, ids[domain][job]
 
 
 def accepted_in_order(workload: Workload) -> Ints:
@@ -216,15 +210,14 @@ def accepted_in_order(workload: Workload) -> Ints:
 def _name(jobs: Mapping[str, Workload], rows: Sequence[int]) -> str:
     """Return a name for an unnamed group, made of its members."""
     named = zip(jobs.items(), rows, strict=True)
-    return "+".join(f"{domain}:{one.job_id[row]}" for (domain, one), row in named if row != NOBODY)
+    return "+".join(f"{domain}:{one.job_id[row]}" for (domain, one), row in named if row != NO_MEMBER)
 
 
-def _called(jobs: Mapping[str, Workload], domains: Sequence[str], member: Member) -> str:
-    place, row = member
-    return f"{domains[place]}:{jobs[domains[place]].job_id[row]}"
+def _called(jobs: Mapping[str, Workload], member: Member) -> str:
+    domain, row = member
+    return f"{domain}:{jobs[domain].job_id[row]}"
 
 
-def _where(jobs: Mapping[str, Workload], domains: Sequence[str], member: Member, column: str) -> str:
-    place, row = member
-    one = jobs[domains[place]]
-    return f"{one.source or domains[place]}, job {one.job_id[row]}, {column}"
+def _where(jobs: Mapping[str, Workload], member: Member, column: str) -> str:
+    domain, row = member
+    return f"{jobs[domain].source or domain}, job {jobs[domain].job_id[row]}, {column}"

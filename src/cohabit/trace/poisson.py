@@ -14,8 +14,7 @@ import numpy as np
 from cohabit.model.errors import InputError
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Ints, Workload
-from cohabit.trace.requests import request_times
-from cohabit.trace.synthetic import arrivals_us, check_counts, synthetic_workload
+from cohabit.trace.synthetic import arrivals_us, check_counts, request_times, synthetic_workload
 
 
 def generate_poisson(

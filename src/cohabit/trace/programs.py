@@ -6,8 +6,6 @@ that no machine can do is an InputError that names the program and the point. Fo
 
 from __future__ import annotations
 
-import difflib
-import json
 import math
 from collections.abc import Mapping
 from importlib import resources
@@ -16,11 +14,11 @@ from typing import Any, NamedTuple
 
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
-from cohabit.model.errors import InputError
+from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import COMPACT, NEUTRAL, SCALING
 from cohabit.model.program import Program, ScaleTruth
 from cohabit.trace.cache_curves import read_curves
-from cohabit.trace.files import read_text
+from cohabit.trace.files import json_object, read_text
 from cohabit.trace.program_checks import (
     REFERENCE_PROCESSES,
     WHOLE_NUMBER,
@@ -34,7 +32,7 @@ from cohabit.trace.program_checks import (
 
 __all__ = [
     "CATALOGUES", "Catalogue", "Machine", "Programs", "catalogue", "check_ways", "parse_programs", "read_curves",
-    "read_program_file", "read_programs",
+    "read_programs",
 ]  # fmt: skip
 
 CATALOGUES = ("sns12",)
@@ -52,9 +50,7 @@ class Catalogue(NamedTuple):
 def catalogue(name: str) -> Catalogue:
     """A catalogue of the package by name."""
     if name not in CATALOGUES:
-        near = difflib.get_close_matches(name, CATALOGUES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(CATALOGUES)}"
-        raise InputError(f"there is no catalogue called {name!r}", "", hint)
+        raise unknown("catalogue", name, CATALOGUES)
     text = (resources.files("cohabit.trace") / "catalogues" / f"{name}.json").read_text(encoding="utf-8")
     programs = parse_programs(text, f"catalogue {name}")
     assert programs.machine is not None
@@ -66,14 +62,9 @@ def read_programs(path: Path) -> Programs:
     return parse_programs(read_text(path), str(path))
 
 
-def read_program_file(path: Path) -> Programs:
-    """Programs from either kind of file: measured curves where the name ends in .csv, else programs.json."""
-    return read_curves(path) if ".csv" in path.suffixes else read_programs(path)
-
-
 def parse_programs(text: str, where: str) -> Programs:
     """Programs from the text of a programs.json; `where` names it in errors."""
-    document = _object(text, where)
+    document = json_object(text, where, '{"programs": {"MG": {...}}}')
     entries = document.get("programs")
     if not isinstance(entries, dict):
         raise InputError('has no table "programs"', where, 'write {"programs": {"MG": {...}}}')
@@ -101,8 +92,9 @@ def check_ways(programs: Mapping[str, Program], ways: int, where: str) -> None:
             if curve is not None and curve.ways[-1] > ways:
                 raise InputError(
                     f"the {what} of {program.name} has a point at {curve.ways[-1]} ways, but the cache has {ways}",
-                    where, "leave the point out or correct cluster.ways",
-                )  # fmt: skip
+                    where,
+                    "leave the point out or correct cluster.ways",
+                )
 
 
 class _Entry:
@@ -153,9 +145,14 @@ class _Entry:
         return data[key]
 
     def number(
-        self, key: str, least: float = -math.inf, above: float = -math.inf, most: float = math.inf,
-        data: Mapping[str, Any] | None = None, what: str = "",
-    ) -> float:  # fmt: skip
+        self,
+        key: str,
+        least: float = -math.inf,
+        above: float = -math.inf,
+        most: float = math.inf,
+        data: Mapping[str, Any] | None = None,
+        what: str = "",
+    ) -> float:
         value = self.required(self.data if data is None else data, key)
         label = what or f"{key} of {self.name}"
         if not is_number(value):
@@ -251,30 +248,6 @@ class _Entry:
         return dict(sorted(found.items()))
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
-    """The JSON object of a file; a name that comes twice is refused, because one of the two would be lost."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        table = dict(pairs)
-        if len(table) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InputError(f"{twice!r} comes twice in one table", where, "keep one of them")
-        return table
-
-    try:
-        document = json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"is not JSON: {error.msg}", f"{where}, line {error.lineno}", "correct the text there"
-        ) from None
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"cannot be read as JSON ({error})", where, "this is not a programs.json") from None
-    if not isinstance(document, dict):
-        raise InputError("is not a JSON object", where, 'write {"programs": {"MG": {...}}}')
-    return document
-
-
 def _machine(document: Mapping[str, Any], where: str) -> Machine | None:
     """The optional tables "platform" and "stream_curve_gbs"; None where the file speaks of programs only."""
     platform, stream = document.get("platform"), document.get("stream_curve_gbs") or {}
@@ -284,11 +257,14 @@ def _machine(document: Mapping[str, Any], where: str) -> Machine | None:
     points = {cores: gbs for table in tables for cores, gbs in table.items()} if tables else stream
     try:
         node = NodeGroup(
-            count=int(platform.get("nodes", 1)), cores=int(platform["cores_per_node"]),
-            memory_bytes=int(platform.get("mem_gb", 0)) * GIB, ways=int(platform["llc_ways"]),
-            min_ways=int(platform.get("min_ways", 1)), closids=int(platform.get("max_clos", 0)),
+            count=int(platform.get("nodes", 1)),
+            cores=int(platform["cores_per_node"]),
+            memory_bytes=int(platform.get("mem_gb", 0)) * GIB,
+            ways=int(platform["llc_ways"]),
+            min_ways=int(platform.get("min_ways", 1)),
+            closids=int(platform.get("max_clos", 0)),
             bandwidth_gbs=tuple(sorted((int(cores), float(gbs)) for cores, gbs in points.items())),
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"the platform cannot be read ({error})", f"{where}: platform", "see docs/programs.md"

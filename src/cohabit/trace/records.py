@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, parse_duration
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Workload
 from cohabit.trace.names import codes_of_texts, job_id_column
 
@@ -71,15 +71,45 @@ def workload_of(
     defects["job ids used before"] += len(ids) - len(set(ids))
     defects["submit times earlier than on the line before"] += int((submit_us[1:] < submit_us[:-1]).sum())
     return Workload(
-        job_id=job_id_column(ids), submit_us=submit_us, run_us=run_us,
-        limit_us=np.where(stated_us > 0, stated_us, run_us), processes=processes, user=user, program=program,
-        rejection=rejection, user_names=user_names, program_names=program_names,
+        job_id=job_id_column(ids),
+        submit_us=submit_us,
+        run_us=run_us,
+        limit_us=np.where(stated_us > 0, stated_us, run_us),
+        processes=processes,
+        user=user,
+        program=program,
+        rejection=rejection,
+        user_names=user_names,
+        program_names=program_names,
         memory_bytes=memory_bytes if memory_bytes.any() else None,
-        partition=partition if partition_names else None, partition_names=partition_names,
-        extra={name: column for name, column in extra.items() if column.any()}, max_nodes=max_nodes,
-        max_procs=max_procs, header=dict(header or {}),
-        defects={sentence: count for sentence, count in defects.items() if count}, source=source,
-    )  # fmt: skip
+        partition=partition if partition_names else None,
+        partition_names=partition_names,
+        extra={name: column for name, column in extra.items() if column.any()},
+        max_nodes=max_nodes,
+        max_procs=max_procs,
+        header=dict(header or {}),
+        defects={sentence: count for sentence, count in defects.items() if count},
+        source=source,
+    )
+
+
+def run_us_between(start_us: int | None, end_us: int | None, defects: Counter[str]) -> int:
+    """The run time from a start to an end, which a log may lack."""
+    if start_us is None or end_us is None:
+        defects["jobs without a start or an end"] += 1
+        return NO_RUN_US
+    if end_us < start_us:
+        defects["jobs that end before they start"] += 1
+        return NO_RUN_US
+    return end_us - start_us
+
+
+def duration_us(text: str, where: str, fix: str = "") -> int:
+    """Read a duration, or say in one sentence that it is none."""
+    try:
+        return parse_duration(text)
+    except ValueError as problem:
+        raise InputError(str(problem), where, fix) from None
 
 
 def instant_us(moment: datetime) -> int:

@@ -62,10 +62,14 @@ def scaled(one: Temper, nodes: int, scaling: str) -> Temper:
     run_s = one.run_s * (times**-EFFICIENCY if scaling == STRONG else 1.0 + WEAK_COST * math.log2(times))
     grown = times ** GROWTH[scaling]
     return replace(
-        one, name=f"{one.name}.{scaling}{nodes}", run_s=run_s, nodes=nodes, application=one.name,
+        one,
+        name=f"{one.name}.{scaling}{nodes}",
+        run_s=run_s,
+        nodes=nodes,
+        application=one.name,
         network_sensitivity=one.network_sensitivity * grown,
         filesystem_sensitivity=one.filesystem_sensitivity * grown,
-    )  # fmt: skip
+    )
 
 
 def by_name(tempers: Sequence[Temper]) -> Mapping[str, Temper]:

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cohabit.model.errors import InputError
-from cohabit.model.units import MINUTE, SECOND, parse_duration
+from cohabit.model.units import MINUTE, SECOND
 from cohabit.model.workload import Workload
-from cohabit.trace.records import NO_RUN_US, JobRecord, instant_us, workload_of
+from cohabit.trace.records import NO_RUN_US, JobRecord, duration_us, instant_us, workload_of
 
 _NO_DATE = {"", "Unknown", "None", "N/A", "0"}
 _NO_LIMIT = {"", "UNLIMITED", "INFINITE", "Partition_Limit", "INVALID", "Unknown"}
@@ -71,11 +71,17 @@ def _record(row: Mapping[str, str], defects: Counter[str], where: str) -> JobRec
         defects["parts of heterogeneous jobs, each taken as a job"] += 1
     processes = cpus or nodes
     return JobRecord(
-        job_id=row["JobID"], submit_us=submit_us, run_us=_run_us(row, defects, where),
-        limit_us=_limit_us(row, defects, where), processes=processes, user=row.get("User", ""),
-        program=row.get("JobName", ""), partition=row.get("Partition", "").split(",")[0],
-        memory_bytes=_memory_bytes(row.get("ReqMem", ""), max(processes, 1), max(nodes, 1)), nodes=nodes,
-    )  # fmt: skip
+        job_id=row["JobID"],
+        submit_us=submit_us,
+        run_us=_run_us(row, defects, where),
+        limit_us=_limit_us(row, defects, where),
+        processes=processes,
+        user=row.get("User", ""),
+        program=row.get("JobName", ""),
+        partition=row.get("Partition", "").split(",")[0],
+        memory_bytes=_memory_bytes(row.get("ReqMem", ""), max(processes, 1), max(nodes, 1)),
+        nodes=nodes,
+    )
 
 
 def _run_us(row: Mapping[str, str], defects: Counter[str], where: str) -> int:
@@ -89,7 +95,7 @@ def _run_us(row: Mapping[str, str], defects: Counter[str], where: str) -> int:
     if row.get("ElapsedRaw", "").isdigit():
         return int(row["ElapsedRaw"]) * SECOND
     if row.get("Elapsed"):
-        return _duration(row["Elapsed"], "Elapsed", where)
+        return duration_us(row["Elapsed"], f"{where}, Elapsed")
     end_us = _date(row.get("End", ""), "End", where)
     if start_us is None or end_us is None or end_us < start_us:
         defects["jobs whose run time cannot be known"] += 1
@@ -104,14 +110,7 @@ def _limit_us(row: Mapping[str, str], defects: Counter[str], where: str) -> int:
     if limit in _NO_LIMIT:
         defects["jobs without a time limit"] += 1
         return 0
-    return _duration(limit, "Timelimit", where)
-
-
-def _duration(text: str, column: str, where: str) -> int:
-    try:
-        return parse_duration(text)
-    except ValueError as problem:
-        raise InputError(str(problem), f"{where}, {column}") from None
+    return duration_us(limit, f"{where}, Timelimit")
 
 
 def _date(text: str, column: str, where: str) -> int | None:

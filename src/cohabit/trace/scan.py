@@ -77,9 +77,7 @@ def scan_fields(blocks: Iterable[Bytes], fields: Sequence[int], source: str) -> 
     for slot, field in enumerate(fields):
         columns[field] = np.concatenate(parts[slot]) if parts[slot] else np.empty(0, np.int64)
         parts[slot].clear()  # one column at a time is held twice, never all of them
-    return ScannedFields(
-        columns, comments, int(tally[_SHORT_LINES]), int(tally[_LONG_LINES]), int(tally[_ROUNDED])
-    )  # fmt: skip
+    return ScannedFields(columns, comments, int(tally[_SHORT_LINES]), int(tally[_LONG_LINES]), int(tally[_ROUNDED]))
 
 
 def _complaint(status: int, where: str, field: int, cut_short: bool) -> InputError:

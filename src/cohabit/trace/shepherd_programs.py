@@ -26,6 +26,7 @@ from cohabit.trace.files import read_text
 SET_A, SET_C = "A_measured_anchored", "C_cliffy_default"
 SMOOTH, STREAM, CLIFF, HYPER = "smooth", "stream", "cliff", "hyper"
 FEWEST_REFERENCES = 10.0  # of the poster's selection rule: L2 misses per thousand instructions
+CORES, FREQ_GHZ = 8, 2.0  # of the machine that measured programs are taken to run on
 LEAST_CHANGE = 0.1  # and the change of L3 misses over all sizes
 ANCHORS = {  # programs of set A whose cost per miss was measured
     "mcf": "mcf06", "omnetpp": "omnetpp06", "xalancbmk": "xalancbmk06", "soplex": "soplex06", "sphinx3": "sphinx306",
@@ -56,11 +57,16 @@ def suite_of(name: str, cap_gbs: float | None = None) -> Mix:
 def _suite(programs: Mapping[str, Mapping[str, Any]], curves: Floats, cap_gbs: float | None) -> Mix:
     platform = catalogue_document()["platform"]
     return Mix(
-        1, platform["cores"], platform["buckets"], float(cap_gbs or platform["bandwidth_cap_gbs_default"]),
-        float(platform["freq_ghz"]), tuple(programs), curves,
+        1,
+        platform["cores"],
+        platform["buckets"],
+        float(cap_gbs or platform["bandwidth_cap_gbs_default"]),
+        float(platform["freq_ghz"]),
+        tuple(programs),
+        curves,
         np.array([float(one["cpi0"]) for one in programs.values()]),
         np.array([float(one["b_cycles_per_miss"]) for one in programs.values()]),
-    )  # fmt: skip
+    )
 
 
 def with_measured_costs(suite: Mix) -> Mix:
@@ -103,12 +109,14 @@ def hidden_suite(rng: np.random.Generator, count: int = 20, cap_gbs: float | Non
         most = float(np.exp(rng.uniform(math.log(10.0), math.log(80.0))))
         low, high = (0.7, 0.85) if family == STREAM else (0.02, 0.85)
         one = {
-            "family": family, "m0_L2_mpki": most, "m_inf": most * float(rng.uniform(low, high)),
+            "family": family,
+            "m0_L2_mpki": most,
+            "m_inf": most * float(rng.uniform(low, high)),
             "s0_mb": float(np.exp(rng.uniform(0.0, math.log(10.0)))),
             "k": float(rng.uniform(4.0, 12.0)) if family == CLIFF else float(rng.uniform(1.0, 2.5)),
             "cpi0": float(rng.uniform(0.4, 1.2)),
             "b_cycles_per_miss": float(rng.uniform(10.0, 20.0 if family == STREAM else 70.0)),
-        }  # fmt: skip
+        }
         curve = family_curve(one, sizes)
         if passes(curve):
             programs[f"H{len(programs) + 1:02d}"] = one
@@ -129,7 +137,7 @@ def drawn(suite: Mix, rng: np.random.Generator, nodes: int) -> Mix:
     return replace(found, names=tuple(f"{name}.{number}" for number, name in enumerate(found.names)))
 
 
-def read_measured_suite(path: Path, cores: int = 8, cap_gbs: float = 25.0, freq_ghz: float = 2.0) -> Mix:
+def read_measured_suite(path: Path, cap_gbs: float = 25.0) -> Mix:
     """Programs measured with 1 to W ways (columns BENCH, NR_WAYS, ipc, llcmpki, llcrpki), one bucket per way.
 
     Without cache every reference misses. cpi0 and the cost per miss are the line through CPI against misses. Programs
@@ -148,8 +156,8 @@ def read_measured_suite(path: Path, cores: int = 8, cap_gbs: float = 25.0, freq_
         curves.append(curve)
         cpi0.append(start)
         cycles.append(slope)
-    return Mix(1, cores, len(curves[0]) - 1, cap_gbs, freq_ghz, tuple(names), np.array(curves), np.array(cpi0),
-               np.array(cycles))  # fmt: skip
+    columns = (np.array(curves), np.array(cpi0), np.array(cycles))
+    return Mix(1, CORES, len(curves[0]) - 1, cap_gbs, FREQ_GHZ, tuple(names), *columns)
 
 
 def fitted(misses: Floats, cpi: Floats) -> tuple[float, float]:

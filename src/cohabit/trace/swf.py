@@ -72,13 +72,26 @@ def read_swf(path: Path, *, every_field: bool = False) -> Workload:
         "job numbers used before": _repeats(columns[1]),
     }
     return Workload(
-        job_id=columns[1], submit_us=columns[2], run_us=run_us, limit_us=limit_us, processes=processes,
-        user=user, program=program, rejection=rejection, user_names=user_names, program_names=program_names,
-        memory_bytes=memory_bytes, partition=partition if partition_names else None,
-        partition_names=partition_names, extra=extra, max_nodes=_header_number(header, "MaxNodes"),
-        max_procs=_header_number(header, "MaxProcs"), header=header,
-        defects={sentence: count for sentence, count in defects.items() if count}, source=str(path),
-    )  # fmt: skip
+        job_id=columns[1],
+        submit_us=columns[2],
+        run_us=run_us,
+        limit_us=limit_us,
+        processes=processes,
+        user=user,
+        program=program,
+        rejection=rejection,
+        user_names=user_names,
+        program_names=program_names,
+        memory_bytes=memory_bytes,
+        partition=partition if partition_names else None,
+        partition_names=partition_names,
+        extra=extra,
+        max_nodes=_header_number(header, "MaxNodes"),
+        max_procs=_header_number(header, "MaxProcs"),
+        header=header,
+        defects={sentence: count for sentence, count in defects.items() if count},
+        source=str(path),
+    )
 
 
 def parse_header(comments: Iterable[str]) -> dict[str, str]:
@@ -135,9 +148,14 @@ def write_swf(workload: Workload, path: Path) -> None:
         partition, partition_names = numbers_of_codes(workload.partition, workload.partition_names)
     fields: dict[int, NDArray[Any]] = dict.fromkeys(range(1, 19), absent)
     fields |= {
-        1: workload.job_id if has_numbers else np.arange(1, rows + 1), 5: workload.processes,
-        8: workload.processes, 12: user, 14: program, 16: partition, 15: workload.extra.get("queue", absent),
-    }  # fmt: skip
+        1: workload.job_id if has_numbers else np.arange(1, rows + 1),
+        5: workload.processes,
+        8: workload.processes,
+        12: user,
+        14: program,
+        16: partition,
+        15: workload.extra.get("queue", absent),
+    }
     fields |= {field: workload.extra[name] for field, name in FURTHER_COLUMNS.items() if name in workload.extra}
     if workload.memory_bytes is not None:
         stated_kb = -(-workload.memory_bytes // KIBIBYTE)

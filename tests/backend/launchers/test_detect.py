@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cohabit.backend.launchers.contract import Site
-from cohabit.backend.launchers.detect import site_of
 from cohabit.backend.launchers.registry import LAUNCHERS
+from cohabit.backend.local.spec import site_of
 from cohabit.launcher.acting import probe_for
 from cohabit.launcher.probing import probe
 

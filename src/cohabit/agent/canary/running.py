@@ -27,7 +27,7 @@ LAST_WORDS = 200
 
 @dataclass(frozen=True)
 class Canary:
-    """How to send a canary. `launcher` are the words before the program, such as mpirun or srun with their options."""
+    """One canary. `launcher` are the words before the program, such as mpirun or srun with their options."""
 
     ranks: int = 2
     size_mb: float = SIZE_MB
@@ -56,7 +56,7 @@ class Canary:
 
 
 @dataclass(frozen=True)
-class Sung:
+class CanaryResult:
     """The result of a canary."""
 
     features: Mapping[str, float]  # nine: min, max and mean over ranks of the wait per call
@@ -73,13 +73,12 @@ def command_of(canary: Canary, out: Path) -> tuple[str, ...]:
         options = ["--oversubscribe", "--bind-to", "none"]
         if os.geteuid() == 0:
             options.append("--allow-run-as-root")
-    size = str(round(canary.size_mb * 1e6))
-    program = (sys.executable, "-m", "cohabit.agent.canary.ranks", size, str(canary.ring_rounds),
-               str(canary.reduce_rounds), str(out))  # fmt: skip
-    return (first, "-n", str(canary.ranks), *options, *rest, *program)
+    program = (sys.executable, "-m", "cohabit.agent.canary.ranks")
+    numbers = (round(canary.size_mb * 1e6), canary.ring_rounds, canary.reduce_rounds)
+    return (first, "-n", str(canary.ranks), *options, *rest, *program, *map(str, numbers), str(out))
 
 
-def send_canary(canary: Canary) -> Sung:
+def send_canary(canary: Canary) -> CanaryResult:
     """Run it now; an InputError says why it could not be run."""
     canary.check()
     with tempfile.TemporaryDirectory(prefix="cohabit-canary-") as folder:
@@ -93,10 +92,10 @@ def send_canary(canary: Canary) -> Sung:
         if ended.status != 0 or not out.exists():
             said = [line.strip() for line in words.read_text(errors="replace").splitlines() if line.strip(" -")]
             why = f": {said[-1][:LAST_WORDS]}" if said else ""
-            raise InputError(f"the canary failed with status {ended.status}{why}", "",
-                             "try its launcher by hand")  # fmt: skip
+            raise InputError(f"the canary failed with status {ended.status}{why}", "", "try its launcher by hand")
         document = json.loads(out.read_text())
-    return Sung(features_of(document["waits_s"]), ended.run_s, float(document["inside_s"]), len(document["waits_s"]))
+    waits_s = document["waits_s"]
+    return CanaryResult(features_of(waits_s), ended.run_s, float(document["inside_s"]), len(waits_s))
 
 
 def features_of(waits_s: Sequence[Sequence[float]]) -> dict[str, float]:

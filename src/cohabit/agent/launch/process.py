@@ -1,7 +1,7 @@
 """A program to be launched, and a running one: held before it executes, released, waited for, stopped with its tree.
 
 Every use (measure, profile, the node's agent) starts programs through here. Between `launch` and `release` the process
-exists, bound to its cores and in its groups, but has not executed: sensors are attached then. No shell is involved.
+exists, bound to its cores, but has not executed: sensors are attached then. No shell is involved.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from typing import Any
 
 from cohabit.model.errors import InputError
 
-GRACE_S = 2.0  # between asking a program to end and killing it
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to start, where and how. `joins` are files that get its process id before it executes (cgroups, resctrl)."""
+    """A program to start."""
 
     command: tuple[str, ...]
     cores: tuple[int, ...] = ()  # the CPUs it may use; empty: all that the caller may
@@ -35,13 +34,11 @@ class Request:
     folder: Path | None = None
     stdout: Path | None = None  # None: discarded
     stderr: Path | None = None
-    joins: tuple[Path, ...] = ()
-    grace_s: float = GRACE_S
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. Times and memory are of the whole tree; the run time is from release to its own end."""
+    """The end of a program. Times and memory are of the whole tree; the run time is from release to its own end."""
 
     status: int  # exit status, or minus the signal that ended it
     run_s: float
@@ -72,23 +69,28 @@ def find_command(
 def launch(request: Request) -> Running:
     """Start a program, held before it executes; an InputError says why it cannot be started."""
     environment = dict(os.environ if request.environment is None else request.environment)
-    document = {
-        "command": list(request.command), "path": find_command(request.command, environment, request.folder),
-        "cores": list(request.cores), "environment": environment,
-        "folder": str(request.folder.absolute()) if request.folder else "",
-        "stdout": str(request.stdout.absolute()) if request.stdout else "",
-        "stderr": str(request.stderr.absolute()) if request.stderr else "",
-        "joins": [str(place) for place in request.joins], "grace_s": request.grace_s,
-    }  # fmt: skip
+    document: dict[str, Any] = {
+        "command": list(request.command),
+        "path": find_command(request.command, environment, request.folder),
+        "cores": list(request.cores),
+        "environment": environment,
+    }
+    for key in ("folder", "stdout", "stderr"):
+        path: Path | None = getattr(request, key)
+        document[key] = str(path.absolute()) if path else ""
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_SUPERVISOR)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+        [sys.executable, "-I", "-S", str(_SUPERVISOR)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
         start_new_session=True,
-    )  # fmt: skip
+    )
     running = Running(process, request)
     try:
         text = json.dumps(document).encode()
         running.order(f"{len(text):08}".encode() + text)
-        running.await_held()
+        while running.pid == 0:  # until the program is held
+            running.take_report()
     except BaseException:
         running.close()
         raise
@@ -119,11 +121,6 @@ class Running:
         except BrokenPipeError:
             return
 
-    def await_held(self) -> None:
-        """Wait until the program is prepared."""
-        while self.pid == 0:
-            self._take(self._read_report())
-
     def release(self) -> None:
         """Let it execute."""
         self.order(b"g")
@@ -135,13 +132,13 @@ class Running:
             patience = None if deadline is None else max(0.0, deadline - time.monotonic())
             if not select.select([self], [], [], patience)[0]:
                 return None
-            self._take(self._read_report())
+            self.take_report()
         return self.ended
 
-    def stop(self, at_once: bool = False) -> Ended:
-        """End it and all it forked: asked first, killed after the grace period, or killed at once."""
+    def stop(self) -> Ended:
+        """End it and all it forked: asked first, killed after the grace period."""
         if self.ended is None:
-            self.order(b"k" if at_once else b"t")
+            self.order(b"t")
         ended = self.wait()
         assert ended is not None
         return ended
@@ -159,7 +156,8 @@ class Running:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _read_report(self) -> dict[str, Any]:
+    def take_report(self) -> None:
+        """Wait for the next report of the supervisor and note it; an InputError says why the program cannot start."""
         while b"\n" not in self._unread:
             data = os.read(self.fileno(), 65536)
             if not data:
@@ -168,15 +166,15 @@ class Running:
         line, _, rest = bytes(self._unread).partition(b"\n")
         self._unread[:] = rest
         facts: dict[str, Any] = json.loads(line)
-        return facts
-
-    def _take(self, facts: dict[str, Any]) -> None:
         if "pid" in facts:
             self.pid = int(facts["pid"])
         elif "step" in facts:
             reason = os.strerror(facts["errno"]).lower()
-            raise InputError(f"{self.request.command[0]!r} could not {facts['step']}: {reason}", "",
-                             "check the command, its folder and its cores")  # fmt: skip
+            raise InputError(
+                f"{self.request.command[0]!r} could not {facts['step']}: {reason}",
+                "",
+                "check the command, its folder and its cores",
+            )
         else:
             self.ended = Ended(**facts)
 

@@ -8,6 +8,7 @@ twice to get away comes back. It never touches a process that is not a descendan
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -15,6 +16,8 @@ import time
 from collections.abc import Iterable
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}  # system call, by machine
+KEYCTL_JOIN_SESSION_KEYRING = 1
 FRESH_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,6 +48,16 @@ def begin_fresh(also: Iterable[int] = ()) -> None:
 def die_with_parent() -> None:
     """Ask the kernel to kill this process with its parent; repeat it after a change of user, which resets it."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def leave_keyring() -> None:
+    """Leave the session keyring of our parent, before a change of user: it has the secrets of its login, and of others
+    that got it from the same parent. Kernels and containers without keyrings have nothing to leave."""
+    number = KEYCTL.get(os.uname().machine)
+    if number is not None and _libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
+        error = ctypes.get_errno()
+        if error not in (errno.ENOSYS, errno.EPERM):
+            raise OSError(error, os.strerror(error))
 
 
 def children() -> list[int]:

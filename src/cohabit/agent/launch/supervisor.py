@@ -4,14 +4,13 @@ It is a script of its own (only the standard library and process_tree.py, starte
 function forked off its caller: a caller with threads must not run Python between fork and exec. When the caller dies,
 even by kill -9, the order pipe closes and the tree is killed. It must never outlive its program.
 
-Orders on standard input: the request as JSON with its length before it, then single letters: g go, t terminate, k kill.
+Orders on standard input: the request as JSON with its length before it, then single letters: g go, t terminate.
 Reports on standard output, a JSON line each: {"pid"} once the program is bound and held, {"step", "errno"} where it
 could not be prepared or executed, and the end: {"status", "run_s", "user_s", "system_s", "peak_rss_bytes", "leftovers"}
 """
 
 import json
 import os
-import resource
 import select
 import signal
 import sys
@@ -22,6 +21,7 @@ sys.path.append(os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "
 from cohabit.agent.launch.process_tree import Tree, begin_fresh, watch_over_children
 
 ORDERS, REPORTS = 0, 1
+GRACE_S = 2.0  # between asking a program to end and killing it
 
 
 def report(**facts: Any) -> None:
@@ -30,12 +30,6 @@ def report(**facts: Any) -> None:
         os.write(REPORTS, json.dumps(facts).encode() + b"\n")
     except OSError:
         return
-
-
-def read_request() -> dict[str, Any]:
-    """Read eight digits with the length of the request, then the request, and not a byte more: orders follow."""
-    request: dict[str, Any] = json.loads(read_exactly(int(read_exactly(8))))
-    return request
 
 
 def read_exactly(length: int) -> bytes:
@@ -94,7 +88,7 @@ class Program(Tree):
 
 
 def become(request: dict[str, Any], gate: int, faults: int) -> NoReturn:
-    """Turn this child into the program: own session, cores, files, groups; then wait at the gate and exec."""
+    """Turn this child into the program: own session, cores, files; then wait at the gate and exec."""
     step = "start"
     try:
         begin_fresh()
@@ -109,10 +103,6 @@ def become(request: dict[str, Any], gate: int, faults: int) -> NoReturn:
         step = "enter its folder"
         if request["folder"]:
             os.chdir(request["folder"])
-        step = "join its group"
-        for place in request["joins"]:
-            with open(place, "w") as stream:
-                stream.write(f"{os.getpid()}\n")
         step = "start"
         os.write(faults, b"held")
         if os.read(gate, 1) != b"g":
@@ -124,7 +114,7 @@ def become(request: dict[str, Any], gate: int, faults: int) -> NoReturn:
         os._exit(127)
 
 
-def serve(program: Program, woken: int, grace_s: float) -> None:
+def serve(program: Program, woken: int) -> None:
     """Follow orders until the program has ended; then kill what it left behind and report."""
     deadline: float | None = None
     while program.status is None:
@@ -141,26 +131,29 @@ def serve(program: Program, woken: int, grace_s: float) -> None:
                     return
             elif order == b"t":
                 program.signal(signal.SIGTERM)
-                deadline = time.monotonic() + grace_s
-            else:  # k, or the caller is gone
+                deadline = time.monotonic() + GRACE_S
+            else:  # the caller is gone
                 program.give_up()
         elif not ready:
             program.give_up()
     leftovers = program.kill_all()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     report(
-        status=program.status, run_s=program.ended_s - program.began_s if program.began_s else 0.0,
-        user_s=used.ru_utime, system_s=used.ru_stime, peak_rss_bytes=used.ru_maxrss * 1024, leftovers=leftovers,
-    )  # fmt: skip
+        status=program.status,
+        run_s=program.ended_s - program.began_s if program.began_s else 0.0,
+        user_s=program.user_s,
+        system_s=program.system_s,
+        peak_rss_bytes=program.peak_rss_bytes,
+        leftovers=leftovers,
+    )
 
 
 def main() -> None:
     """Start one program as the caller asks, and report on it."""
     woken = watch_over_children()
-    request = read_request()
-    program = Program(request)
+    length = int(read_exactly(8))
+    program = Program(json.loads(read_exactly(length)))  # and not a byte more: orders follow
     if program.await_held():
-        serve(program, woken, float(request["grace_s"]))
+        serve(program, woken)
 
 
 if __name__ == "__main__":

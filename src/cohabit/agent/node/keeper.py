@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cohabit.agent.node import doorstep
-from cohabit.agent.node.cores import CGROUPS, Given, find_cores
-from cohabit.agent.node.doorstep import Notice
+from cohabit.agent.node import job_notices
+from cohabit.agent.node.cores import Given, find_cores
+from cohabit.agent.node.job_notices import Notice
 from cohabit.agent.node.meter import JobMeter, Meter
 from cohabit.agent.node.orders import Division, read_division
 from cohabit.agent.node.processes import Processes
@@ -24,7 +24,7 @@ from cohabit.agent.resctrl.wanted import Placed
 from cohabit.agent.topology import Topology
 
 SETTLE_S = 15.0  # interval at which changes by others in resctrl are corrected
-LOST_S = 30.0  # a job without an epilog counts as ended after its shepherds have been gone for so long
+LOST_S = 30.0  # a job without an epilog counts as ended after its step daemons have been gone for so long
 YOUNG_S, SELDOM_S = 10.0, 2.0  # while a job is young its processes are looked for at every step, later at this interval
 Ask = Callable[[str], Given | None]  # the cores Slurm names for a job, where the kernel does not; None: wait
 
@@ -56,22 +56,28 @@ class Resident:
     asked: bool = False
     alone: bool = True
     words: dict[str, str] = field(default_factory=dict)
-    shepherds: set[int] = field(default_factory=set)  # all that have been seen
+    step_daemons: set[int] = field(default_factory=set)  # all that have been seen
     present: tuple[int, ...] = ()  # those of the last look: the kernel reuses process ids
     entered: set[int] = field(default_factory=set)  # threads that were put into its groups
-    seen_s: float = 0.0  # when one of its shepherds was last seen
+    seen_s: float = 0.0  # when one of its step daemons was last seen
 
 
 class Keeper:
     """One node. `place` is its folder of notices, `orders` the source of divisions (None: the cache is not divided)."""
 
     def __init__(
-        self, node: str, place: Path, topology: Topology, actuator: Actuator, meter: Meter, ask: Ask,
-        done: Callable[[NodeRun], None], orders: Path | None = None, look: Callable[[], Processes] = Processes,
-        cgroups: Path = CGROUPS,
-    ) -> None:  # fmt: skip
+        self,
+        node: str,
+        place: Path,
+        topology: Topology,
+        actuator: Actuator,
+        meter: Meter,
+        ask: Ask,
+        done: Callable[[NodeRun], None],
+        orders: Path | None = None,
+    ) -> None:
         self.node, self.place, self.topology, self.actuator, self.meter = node, place, topology, actuator, meter
-        self._ask, self._done, self._orders, self._look, self._cgroups = ask, done, orders, look, cgroups
+        self._ask, self._done, self._orders = ask, done, orders
         self.residents: dict[str, Resident] = {}
         self._division = Division()
         self._settled_s = self._looked_s = 0.0
@@ -79,9 +85,9 @@ class Keeper:
 
     def step(self, now_s: float) -> None:
         """Do one look; `now_s` is Unix time, as in files."""
-        notices = doorstep.read(self.place)
-        for number in doorstep.unknown_ends(self.place):
-            doorstep.forget(self.place, number)
+        notices = job_notices.read(self.place)
+        for number in job_notices.unknown_ends(self.place):
+            job_notices.forget(self.place, number)
         changed = self._arrivals(notices, now_s)
         if self._fresh:  # jobs of an earlier daemon keep what the kernel says they have
             self.actuator.adopt()
@@ -92,7 +98,8 @@ class Keeper:
             for number in running:
                 self._tend(self.residents[number], processes, now_s)
         ended = [number for number, one in notices.items() if one.ended_s]
-        ended += [number for number in running if self._lost(self.residents[number], now_s)]
+        known = ((number, self.residents[number]) for number in running)
+        ended += [number for number, one in known if one.step_daemons and now_s - one.seen_s > LOST_S]
         changed = self._order() or changed
         for number in ended:
             self._leave(number, notices[number])
@@ -108,7 +115,7 @@ class Keeper:
         if not running or (not young and now_s - self._looked_s < SELDOM_S):
             return None
         self._looked_s = now_s
-        return self._look()
+        return Processes()
 
     def _arrivals(self, notices: dict[str, Notice], now_s: float) -> bool:
         new = [number for number in notices if number not in self.residents]
@@ -122,14 +129,14 @@ class Keeper:
 
     def _tend(self, one: Resident, processes: Processes, now_s: float) -> None:
         """Find the job's processes and cores, and read what it uses."""
-        found = self._shepherds(one, processes)
+        found = self._step_daemons(one, processes)
         one.present = tuple(found)
         if found:
             one.seen_s = now_s
-        for shepherd in found:
-            if shepherd not in one.shepherds:
-                one.shepherds.add(shepherd)
-                one.meter.follow(shepherd, processes.threads(processes.below([shepherd])))
+        for step_daemon in found:
+            if step_daemon not in one.step_daemons:
+                one.step_daemons.add(step_daemon)
+                one.meter.follow(step_daemon, processes.threads(processes.below([step_daemon])))
         below = processes.below(found)
         one.words = one.words or processes.words(below)
         if not one.given.cpus and found:
@@ -137,12 +144,12 @@ class Keeper:
         home = self.actuator.joins(one.notice.name)
         one.meter.look(now_s, home[-1].parent if home else None)
 
-    def _shepherds(self, one: Resident, processes: Processes) -> list[int]:
-        return processes.shepherds(one.notice.number, self.node, one.notice.conf)
+    def _step_daemons(self, one: Resident, processes: Processes) -> list[int]:
+        return processes.step_daemons(one.notice.number, self.node, one.notice.conf)
 
     def _find_cores(self, one: Resident, processes: Processes) -> None:
         notice = one.notice
-        one.given = find_cores(notice.number, self.node, notice.uid, one.present, processes, self._cgroups)
+        one.given = find_cores(notice.number, self.node, notice.uid, one.present, processes)
         if not one.given.cpus and not one.asked:
             told = self._ask(notice.number)
             one.asked, one.given = told is not None, told or Given()
@@ -162,14 +169,11 @@ class Keeper:
                     self.meter.files.write(file, f"{thread}\n")
                     one.entered.add(thread)
 
-    def _lost(self, one: Resident, now_s: float) -> bool:
-        return bool(one.shepherds) and now_s - one.seen_s > LOST_S
-
     def _leave(self, number: str, notice: Notice) -> None:
         one = self.residents.pop(number)
         one.meter.stop()
         self.actuator.forget(notice.name)
-        doorstep.forget(self.place, number)
+        job_notices.forget(self.place, number)
         if notice.ended_s:  # without an epilog the run time is unknown
             cores = one.given.cores(self.topology)
             self._done(NodeRun(notice, one.given, cores, one.alone, one.words, one.meter.means()))
@@ -188,8 +192,8 @@ class Keeper:
             resident = next((one for one in self.residents.values() if one.notice.name == name), None)
             if resident is None:
                 return []
-            now = self._look()  # a new look: the caller asks again until no new thread appears
-            return now.threads(now.below(self._shepherds(resident, now)))
+            now = Processes()  # a new look: the caller asks again until no new thread appears
+            return now.threads(now.below(self._step_daemons(resident, now)))
 
         result = self.actuator.apply(tasks_of)
         self._unfinished, self._settled_s = result.unfinished, now_s

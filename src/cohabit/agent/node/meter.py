@@ -10,9 +10,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cohabit.agent.node.processes import PROC
-from cohabit.agent.resctrl.files import Files
-from cohabit.agent.resctrl.monitoring import read_traffic
+from cohabit.agent.resctrl.files import Files, total_traffic
 from cohabit.agent.sensors.perf import Perf
 from cohabit.agent.sensors.procfs import ProcfsWatch
 from cohabit.agent.sensors.source import Watch
@@ -24,13 +22,9 @@ OFTEN_S, SELDOM_S, SHARE = 0.25, 5.0, 0.05  # a run is read after each twentieth
 class Meter:
     """One per node; it reports once which counters there are."""
 
-    def __init__(self, files: Files, perf: Perf | None = None, proc: Path = PROC) -> None:
-        self.files, self.perf, self.proc = files, perf or Perf(), proc
+    def __init__(self, files: Files) -> None:
+        self.files, self.perf = files, Perf()
         self.counts = any(name in HARDWARE for name in self.perf.offer().counters)
-
-    def attach(self, threads: Sequence[int]) -> Watch | None:
-        """Count these threads and their children from now on; None if nothing can be counted."""
-        return self.perf.attach(threads) if self.counts and threads else None
 
 
 class JobMeter:
@@ -39,18 +33,18 @@ class JobMeter:
     def __init__(self, meter: Meter, now_s: float) -> None:
         self.meter, self.begun_s, self.next_s = meter, now_s, now_s
         self._trees: dict[int, ProcfsWatch] = {}
-        self._used: dict[int, float] = {}  # processor seconds, by shepherd; includes ended steps
+        self._used: dict[int, float] = {}  # processor seconds, by step daemon; includes ended steps
         self._counters: list[Watch] = []
         self._first: tuple[float, dict[str, float]] | None = None
         self._last: tuple[float, dict[str, float]] | None = None
 
-    def follow(self, shepherd: int, threads: Sequence[int]) -> None:
+    def follow(self, step_daemon: int, threads: Sequence[int]) -> None:
         """Add a step of the job that has begun."""
-        if shepherd not in self._trees:
-            self._trees[shepherd] = ProcfsWatch(self.meter.proc, shepherd)
-            with contextlib.suppress(OSError):
-                counters = self.meter.attach(threads)
-                self._counters += [] if counters is None else [counters]
+        if step_daemon not in self._trees:
+            self._trees[step_daemon] = ProcfsWatch(step_daemon)
+            if self.meter.counts and threads:
+                with contextlib.suppress(OSError):
+                    self._counters.append(self.meter.perf.attach(threads))
 
     def look(self, now_s: float, group: Path | None) -> None:
         """Read everything if it is due."""
@@ -78,15 +72,12 @@ class JobMeter:
         self._counters, self._trees = [], {}
 
     def _read(self, group: Path | None) -> dict[str, float]:
-        for shepherd, tree in self._trees.items():
+        for step_daemon, tree in self._trees.items():
             used = tree.sample()
             if used:
-                self._used[shepherd] = used["user_time"] + used["system_time"]
+                self._used[step_daemon] = used["user_time"] + used["system_time"]
         found = {"task_clock": sum(self._used.values())} if self._used else {}
         parts: list[Mapping[str, float]] = [one.sample() for one in self._counters]
         if parts and len(parts) == len(self._trees):
             found |= {name: sum(part[name] for part in parts) for name in HARDWARE if all(name in one for one in parts)}
-        traffic = {} if group is None else read_traffic(self.meter.files, group)
-        if traffic:
-            found["memory_total_bytes"] = float(sum(traffic.values()))
-        return found
+        return found | total_traffic(self.meter.files, group)

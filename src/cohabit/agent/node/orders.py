@@ -55,9 +55,7 @@ def _read(path: Path) -> bytes:
         return stream.read(MOST_BYTES)
 
 
-def order_division(
-    folder: Path, names: Sequence[str], command: SetShares, theirs: Callable[[str], str] = str
-) -> None:  # fmt: skip
+def order_division(folder: Path, names: Sequence[str], command: SetShares, theirs: Callable[[str], str] = str) -> None:
     """Write an order of the core for the nodes it names (controller); `names` are their names by number, and `theirs`
     returns the manager's, and so the daemon's, name of a job."""
     division = Division(

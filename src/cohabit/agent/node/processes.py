@@ -1,9 +1,9 @@
-"""The processes of a Slurm job on this node: its shepherds (slurmstepd), descendants, and their Slurm environment.
+"""The processes of a Slurm job on this node: its step daemons (slurmstepd), descendants, and their Slurm environment.
 
-Slurm names a shepherd `slurmstepd: [JOB.STEP]`, but any user can give a process that name. A process counts as a
-shepherd only if it belongs to root (real, effective and saved uid), runs a file named slurmstepd that root owns, and
+Slurm names a step daemon `slurmstepd: [JOB.STEP]`, but any user can give a process that name. A process counts as a
+step daemon only if it belongs to root (real, effective and saved uid), runs a file named slurmstepd that root owns, and
 descends through processes of root from slurmd or, as Slurm leaves it behind, from init. A job's processes are the
-descendants of such a shepherd. Where several nodes run on one machine, the environment of the processes tells which
+descendants of such a step daemon. Where several nodes run on one machine, the environment of the processes tells which
 node they belong to. Only reads; no process is signalled or moved from here.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 PROC = Path("/proc")
 ROOT = 0
 _TITLE = re.compile(rb"^slurmstepd: \[(\d+)\.")
-SHEPHERD, DAEMON = "slurmstepd", "slurmd"
+STEP_DAEMON, DAEMON = "slurmstepd", "slurmd"
 NODE, JOB, CONF = "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_CONF"
 
 
@@ -28,7 +28,7 @@ class Processes:
         self.root, self._owner = root, owner
         self._parents: dict[int, int] = {}
         self._children: dict[int, list[int]] = {}
-        self._titled: dict[str, list[int]] = {}  # processes with the title of a shepherd, by job
+        self._titled: dict[str, list[int]] = {}  # processes with the title of a step daemon, by job
         pids = [int(entry) for entry in os.listdir(root) if entry.isdigit()]
         daemons = [pid for pid in pids if self._note(pid) == DAEMON.encode()]
         self._slurmds = sum(self._runs(pid, DAEMON) for pid in daemons)
@@ -44,15 +44,15 @@ class Processes:
             return b""
         self._parents[pid] = int(fields[1])
         self._children.setdefault(int(fields[1]), []).append(pid)
-        if name.startswith(SHEPHERD.encode()):
+        if name.startswith(STEP_DAEMON.encode()):
             title = _TITLE.match(_bytes(self.root / str(pid) / "cmdline"))
             if title is not None:
                 self._titled.setdefault(title[1].decode(), []).append(pid)
         return name
 
-    def _is_shepherd(self, pid: int) -> bool:
+    def _is_step_daemon(self, pid: int) -> bool:
         """Return whether it is Slurm's own: it and all its ancestors up to slurmd or init belong to root."""
-        if not self._runs(pid, SHEPHERD):
+        if not self._runs(pid, STEP_DAEMON):
             return False
         above = self._parents[pid]
         while above > 1 and not self._runs(above, DAEMON):
@@ -78,18 +78,18 @@ class Processes:
                 return set(line.split()[1:]) == {str(self._owner).encode()}
         return False
 
-    def shepherds(self, number: str, node: str, conf: str = "") -> list[int]:
-        """Return the shepherds of a job on a node, of the Slurm with this slurm.conf if one is named."""
+    def step_daemons(self, number: str, node: str, conf: str = "") -> list[int]:
+        """Return the step daemons of a job on a node, of the Slurm with this slurm.conf if one is named."""
         titled = self._titled.get(number, ())
-        return [pid for pid in titled if self._is_shepherd(pid) and self._belongs(pid, node, conf)]
+        return [pid for pid in titled if self._is_step_daemon(pid) and self._belongs(pid, node, conf)]
 
-    def _belongs(self, shepherd: int, node: str, conf: str) -> bool:
-        """Return whether the shepherd is of this node. Without child processes only its job is known, which is enough
+    def _belongs(self, step_daemon: int, node: str, conf: str) -> bool:
+        """Return whether the step daemon is of this node. Without child processes only its job is known: that is enough
         if the machine is one node."""
-        own = _environment(self.root, shepherd).get(CONF, "")
+        own = _environment(self.root, step_daemon).get(CONF, "")
         if conf and own and own != conf:
             return False
-        said = self.words(self.below([shepherd])).get(NODE, "")
+        said = self.words(self.below([step_daemon])).get(NODE, "")
         return said == node if said else self._slurmds <= 1
 
     def below(self, pids: Collection[int]) -> list[int]:

@@ -30,9 +30,11 @@ def active_counts(cores: int) -> tuple[int, ...]:
 
 
 def measure_capacity(
-    cores: Sequence[int], seconds: float = SECONDS, size_mb: float = SIZE_MB,
+    cores: Sequence[int],
+    seconds: float = SECONDS,
+    size_mb: float = SIZE_MB,
     advance: Callable[[int, int], None] | None = None,
-) -> tuple[tuple[int, float], ...]:  # fmt: skip
+) -> tuple[tuple[int, float], ...]:
     """Return (active cores, GB/s) by rising number of cores."""
     counts, found = active_counts(len(cores)), []
     for number, active in enumerate(counts):
@@ -44,10 +46,8 @@ def measure_capacity(
 
 def _together(cores: Sequence[int], seconds: float, size_mb: float) -> float:
     """Return GB/s of streams that start at the same moment, each on its own core."""
-    command = (
-        sys.executable, "-m", "cohabit.cli", "exercise", "stream", "--seconds", f"{seconds:g}", "--size",
-        f"{size_mb:g}", "--json",
-    )  # fmt: skip
+    options = ("--seconds", f"{seconds:g}", "--size", f"{size_mb:g}", "--json")
+    command = (sys.executable, "-m", "cohabit.cli", "exercise", "stream", *options)
     with tempfile.TemporaryDirectory(prefix="cohabit-capacity-") as folder, contextlib.ExitStack() as stack:
         out = [Path(folder, f"{core}.out") for core in cores]
         wrong = [Path(folder, f"{core}.err") for core in cores]
@@ -61,6 +61,7 @@ def _together(cores: Sequence[int], seconds: float, size_mb: float) -> float:
             ended = one.wait(60 + 10 * seconds)
             if ended is None or ended.status != 0:
                 said = wrong[at].read_text(errors="replace").strip().splitlines()
-                raise InputError(f"the stream did not run ({said[-1] if said else 'it did not end'})", "",
-                                 "choose a smaller --size")  # fmt: skip
+                raise InputError(
+                    f"the stream did not run ({said[-1] if said else 'it did not end'})", "", "choose a smaller --size"
+                )
         return sum(float(json.loads(path.read_text())["rate_per_s"]) for path in out) / GIGA

@@ -11,22 +11,27 @@ BOUND, RUNS = 0.15, 3
 
 
 class DriftWatch:
-    """Count deviations of more than `bound`, by owner and program; `runs` in a row are drift."""
+    """Count deviations of more than BOUND, by owner and program; RUNS in a row are drift."""
 
-    def __init__(self, bound: float = BOUND, runs: int = RUNS) -> None:
-        self.bound, self.runs = bound, runs
+    def __init__(self) -> None:
         self._row: dict[tuple[str, str, int, int], tuple[int, int]] = {}  # owner, program ... -> direction, count
 
     def departs(self, expected_s: float, took_s: float) -> int:
         """Return 1 if longer than the bound allows, -1 if shorter, 0 if as expected or nothing was expected."""
         if expected_s <= 0:
             return 0
-        return int(took_s > (1 + self.bound) * expected_s) - int(took_s < (1 - self.bound) * expected_s)
+        return int(took_s > (1 + BOUND) * expected_s) - int(took_s < (1 - BOUND) * expected_s)
 
     def note(
-        self, program: str, processes: int, scale: int, expected_s: float, took_s: float, alone: bool = True,
+        self,
+        program: str,
+        processes: int,
+        scale: int,
+        expected_s: float,
+        took_s: float,
+        alone: bool = True,
         owner: str = "",
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Return why the profile is no longer valid, once enough runs show it; empty before."""
         key, way = (owner, program, processes, scale), self.departs(expected_s, took_s)
         if way == 0 or (way > 0 and not alone):
@@ -36,10 +41,10 @@ class DriftWatch:
         before, count = self._row.get(key, (way, 0))
         count = count + 1 if before == way else 1
         self._row[key] = (way, count)
-        if count < self.runs:
+        if count < RUNS:
             return ""
         del self._row[key]
         return (
             f"{count} runs of {program} in a row took {'longer' if way > 0 else 'shorter'} than its profile says by "
-            f"more than {100 * self.bound:g} %: {took_s:.4g} s, not {expected_s:.4g} s"
+            f"more than {100 * BOUND:g} %: {took_s:.4g} s, not {expected_s:.4g} s"
         )

@@ -62,9 +62,10 @@ def curves_of(episodes: Sequence[Episode]) -> Curves:
         rounds = [sum(one.ways == ways for one in episodes) for ways in ipc.ways]
         counted = Curve(ipc.ways, never_falling(ipc.values, rounds))
     return Curves(
-        counted, _by_ways(episodes, "memory_total_bytes", "", 1 / GIGA),
+        counted,
+        _by_ways(episodes, "memory_total_bytes", "", 1 / GIGA),
         _by_ways(episodes, "cache_misses", "cache_references"),
-    )  # fmt: skip
+    )
 
 
 def _by_ways(episodes: Sequence[Episode], above: str, below: str, unit: float = 1.0) -> Curve | None:

@@ -29,7 +29,6 @@ class Counted:
     """One run in a cache of this many ways."""
 
     ways: int
-    instructions: float
     references: float
     misses: float
 
@@ -46,9 +45,13 @@ def with_ways(caches: Caches, ways: int) -> Caches:
 
 
 def count_misses(
-    request: Request, alone_s: float, limit_s: float, folder: Path, caches: Caches | None = None,
+    request: Request,
+    alone_s: float,
+    limit_s: float,
+    folder: Path,
+    caches: Caches | None = None,
     advance: Callable[[int, int], None] | None = None,
-) -> list[Counted]:  # fmt: skip
+) -> list[Counted]:
     """Run the program inside valgrind once per allocation; `alone_s` is the time of the same work outside it."""
     host = caches or cache_geometry()
     tried, found = allocations(host), []
@@ -58,7 +61,7 @@ def count_misses(
         with tempfile.TemporaryDirectory(dir=folder) as own:
             source = Valgrind(with_ways(host, ways))
             read = observe_inside(request, source, Path(own), limit_s, alone_s)
-        amounts = (read[name].mean * alone_s for name in ("instructions", "cache_references", "cache_misses"))
+        amounts = (read[name].mean * alone_s for name in ("cache_references", "cache_misses"))
         found.append(Counted(ways, *amounts))
     return found
 

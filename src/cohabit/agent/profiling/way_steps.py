@@ -11,14 +11,12 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from cohabit.agent.launch.process import Ended, Request, launch
 from cohabit.agent.profiling.episodes import Episode, Tour
-from cohabit.agent.resctrl.files import Files
-from cohabit.agent.resctrl.monitoring import read_traffic
+from cohabit.agent.resctrl.files import Files, remove_stale, total_traffic
 from cohabit.agent.resctrl.offer import ResctrlOffer
 from cohabit.agent.resctrl.schemata import Run, mask_of, parse, text_of
 from cohabit.agent.sensors.source import Source
@@ -35,14 +33,17 @@ class WayGroup:
     def __init__(self, files: Files, offer: ResctrlOffer) -> None:
         assert offer.cache is not None, "the cache cannot be divided here"
         self.files, self.cache = files, offer.cache
-        _remove_stale(files, offer.root)
+        remove_stale(files, offer.root, PREFIX)
         self.place = offer.root / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         try:
             files.make(self.place)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise InputError(f"no group of its own can be made in resctrl: {reason}", str(offer.root),
-                             "give back a class of service, or run as root") from error  # fmt: skip
+            raise InputError(
+                f"no group of its own can be made in resctrl: {reason}",
+                str(offer.root),
+                "give back a class of service, or run as root",
+            ) from error
         self.ways = self.cache.private.ways
 
     def enter(self, pid: int) -> None:
@@ -58,11 +59,6 @@ class WayGroup:
         if any(shown.get(name, {}).get(domain) != mask for name in wanted for domain in self.cache.domains):
             raise OSError(5, f"the group does not show the mask {mask:x} it was given")
 
-    def traffic(self) -> Amounts:
-        """Return the bytes moved to and from memory so far, where the processor counts them."""
-        found = read_traffic(self.files, self.place)
-        return {"memory_total_bytes": float(sum(found.values()))} if found else {}
-
     def close(self) -> None:
         """Remove the group; processes still in it fall back to the root group."""
         with contextlib.suppress(OSError):
@@ -73,13 +69,13 @@ def curve_run(
     request: Request, tour: Tour, group: WayGroup, counters: Source | None, folder: Path, limit_s: float
 ) -> tuple[Ended, list[Episode]]:
     """Run the program in the group; return the complete episodes, going through the tour again and again."""
-    with launch(replace(request, joins=())) as running:
+    with launch(request) as running:
         group.enter(running.pid)
         watch = None if counters is None else counters.watch(running.pid, folder)
         began_s = time.monotonic()
 
         def sample() -> Amounts:
-            return {**({} if watch is None else watch.sample()), **group.traffic()}
+            return {**({} if watch is None else watch.sample()), **total_traffic(group.files, group.place)}
 
         def over(seconds: float) -> bool:
             left_s = began_s + limit_s - time.monotonic()
@@ -90,17 +86,21 @@ def curve_run(
             episodes = step_through(tour, group.give, sample, over, time.monotonic)
             return running.ended or running.stop(), episodes
         except OSError as error:
-            raise InputError(f"the cache cannot be stepped: {error.strerror or error}", str(group.place),
-                             "see `cohabit doctor`") from error  # fmt: skip
+            raise InputError(
+                f"the cache cannot be stepped: {error.strerror or error}", str(group.place), "see `cohabit doctor`"
+            ) from error
         finally:
             if watch is not None:
                 watch.stop()
 
 
 def step_through(
-    tour: Tour, give: Callable[[int], None], sample: Callable[[], Amounts], over: Callable[[float], bool],
+    tour: Tour,
+    give: Callable[[int], None],
+    sample: Callable[[], Amounts],
+    over: Callable[[float], bool],
     clock: Callable[[], float],
-) -> list[Episode]:  # fmt: skip
+) -> list[Episode]:
     """Step until `over` (which waits this many seconds) says that the program has ended; drop an incomplete episode."""
     found: list[Episode] = []
     while True:
@@ -116,12 +116,3 @@ def step_through(
                 name: after[name] - before[name] for name in after if after[name] >= before.get(name, after[name])
             }
             found.append(Episode(ways, clock() - since_s, amounts))
-
-
-def _remove_stale(files: Files, root: Path) -> None:
-    """Remove groups of killed profilers; all other groups stay."""
-    for name in files.names(root):
-        maker = name.removeprefix(PREFIX).split("-")[0]
-        if name.startswith(PREFIX) and maker.isdigit() and not Path("/proc", maker).exists():
-            with contextlib.suppress(OSError):
-                files.remove(root / name)

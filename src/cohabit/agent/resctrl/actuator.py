@@ -12,12 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cohabit.agent.local_nodes import LocalNode
-from cohabit.agent.resctrl.bandwidth import shut_valve
-from cohabit.agent.resctrl.executing import Patience, TasksOf, carry_out, no_tasks
-from cohabit.agent.resctrl.failures import LATER, LOST, REFUSED
-from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
+from cohabit.agent.resctrl.bandwidth import Traffic, rates_gbs, shut_valve
+from cohabit.agent.resctrl.executing import LATER, LOST, REFUSED, UNMOUNTED, TasksOf, carry_out, no_tasks
+from cohabit.agent.resctrl.files import Files, HostFiles, Mount, Patience, find_mount, read_traffic
 from cohabit.agent.resctrl.groups import job_name, read_current
-from cohabit.agent.resctrl.monitoring import Traffic, rates_gbs, read_traffic
 from cohabit.agent.resctrl.offer import PERCENT, ResctrlOffer, read_offer
 from cohabit.agent.resctrl.planning import ROOT, Plan, plan
 from cohabit.agent.resctrl.schemata import Run, Schemata, run_of
@@ -26,13 +24,12 @@ from cohabit.agent.resctrl.writes import Make, Write, shell_lines
 from cohabit.model.command import SetShares
 from cohabit.model.errors import InputError
 
-HOLD = ("always", "full", "never")
 _PLANS = 12  # a failed plan is made again without its job; more failures than this wait for the next call
 
 
 @dataclass
 class Result:
-    """What a call did: writes, jobs that go without their share with reasons, and whether calling again may help."""
+    """The result of a call: writes, jobs without their share with reasons, and whether calling again may help."""
 
     writes: list[Write] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -42,20 +39,22 @@ class Result:
 class Actuator:
     """One per machine. `say` gets each message for people, once until things change.
 
-    `hold` says when a job is held to the bandwidth it booked: "always", "full" (when the memory is nearly full, which
-    `relieve` finds out), or "never".
+    A job is held to the bandwidth it booked when the memory is nearly full, which `relieve` finds out.
     """
 
     def __init__(
-        self, nodes: Sequence[LocalNode], say: Callable[[str], None], files: Files | None = None,
-        mount: Callable[[], Mount | None] = find_mount, reach: Reach = unbooked, processor: str = "",
-        hold: str = "full", patience: Patience | None = None,
-    ) -> None:  # fmt: skip
-        if hold not in HOLD:
-            raise InputError(f"hold = {hold!r}", "bandwidth", f"use one of {', '.join(HOLD)}")
+        self,
+        nodes: Sequence[LocalNode],
+        say: Callable[[str], None],
+        files: Files | None = None,
+        mount: Callable[[], Mount | None] = find_mount,
+        reach: Reach = unbooked,
+        processor: str = "",
+        patience: Patience | None = None,
+    ) -> None:
         self.nodes, self.files, self.reach = tuple(nodes), files or HostFiles(), reach
         self._say, self._mount, self._processor, self._patience = say, mount, processor, patience
-        self._hold, self._held = hold, set[tuple[str, int]]()  # held: (job, domain)
+        self._held = set[tuple[str, int]]()  # (job, domain)
         self._traffic: tuple[float, Traffic] | None = None
         self._said: set[str] = set()
         self._placed: dict[str, Placed] = {}
@@ -68,8 +67,11 @@ class Actuator:
     def place(self, job: Placed) -> None:
         """Record that the job is on these nodes, or about to be; a second call replaces the first."""
         if not all(0 <= number < len(self.nodes) for number in job.nodes):
-            raise InputError(f"job {job.job_id} is placed on nodes {job.nodes}", "",
-                             f"this machine has nodes 0 to {len(self.nodes) - 1}")  # fmt: skip
+            raise InputError(
+                f"job {job.job_id} is placed on nodes {job.nodes}",
+                "",
+                f"this machine has nodes 0 to {len(self.nodes) - 1}",
+            )
         self._placed[job.job_id] = job
 
     def divide(self, command: SetShares) -> None:
@@ -111,9 +113,7 @@ class Actuator:
     def joins(self, job_id: str) -> tuple[Path, ...]:
         """Return the files into which the job's first process writes its id between fork and exec, the class first."""
         home = self._homes.get(job_id)
-        if home is None or self._root is None:
-            return ()
-        if home == ROOT and not self._monitored:
+        if home is None or self._root is None or (home == ROOT and not self._monitored):
             return ()
         own = self._root / home / "tasks"
         inner = self._root / _home(home, job_id) / "tasks"
@@ -122,7 +122,7 @@ class Actuator:
     def relieve(self, now_s: float) -> bool:
         """Look at the traffic since the last call and choose the jobs to hold to their booking; True: `apply` has
         work."""
-        if self._root is None or self._hold != "full":
+        if self._root is None:
             return False
         seen = {job: read_traffic(self.files, self._root / _home(home, job)) for job, home in self._homes.items()}
         before, self._traffic = self._traffic, (now_s, seen)
@@ -189,7 +189,7 @@ class Actuator:
         self, offer: ResctrlOffer, bare: Mapping[str, str], absent: Mapping[str, str], tasks_of: TasksOf
     ) -> tuple[Plan, dict[str, str]]:
         """Return the plan; `bare` jobs are only monitored, `absent` ones not even that."""
-        held = self._placed.keys() if self._hold == "always" else {job for job, _ in self._held}
+        held = {job for job, _ in self._held}
         placed = [one if one.job_id in held else replace(one, bandwidth_gbs=0.0) for one in self._placed.values()]
         wanted = wanted_shares(self.nodes, placed, self._divided, offer, self.reach, self._capped)
         needs = {job: {} if job in bare else need for job, need in wanted.needs.items() if job not in absent}
@@ -206,8 +206,11 @@ class Actuator:
         return found
 
     def _peak_gbs(self, domain: int) -> float:
-        return sum(self.reach(number, len(node.cores)) / len(node.domains)
-                   for number, node in enumerate(self.nodes) if domain in node.domains)  # fmt: skip
+        return sum(
+            self.reach(number, len(node.cores)) / len(node.domains)
+            for number, node in enumerate(self.nodes)
+            if domain in node.domains
+        )
 
     def _offer(self) -> ResctrlOffer | None:
         """Return the current offer; None, with a message, if resctrl is not mounted."""
@@ -218,7 +221,7 @@ class Actuator:
         try:
             offer = read_offer(self.files, mount, self._processor)
         except OSError:
-            self._lose("resctrl is no longer mounted: jobs run on, the cache is not divided until it is back")
+            self._lose(UNMOUNTED)
             return None
         if self._root is None and self._said:
             self._said.clear()

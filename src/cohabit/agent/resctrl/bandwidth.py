@@ -1,4 +1,4 @@
-"""From booked GB/s to the values of memory bandwidth control (MBA), and the safety valve (S36). Pure.
+"""From booked GB/s to the values of memory bandwidth control (MBA); measured rates, and the safety valve (S36). Pure.
 
 A value never gives less than was booked: it is rounded up to the next step. What a percentage means differs: on Intel
 it slows down the requests of each core, so the same value lets four cores draw four times as much as one; on ARM it is
@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 
 from cohabit.agent.resctrl.offer import MIBS, PERCENT, UNITS, BandwidthOffer
 
+Traffic = Mapping[str, Mapping[int, int]]  # bytes so far, by job and domain
 VALVE_SHUTS, VALVE_OPENS = 0.95, 0.80  # shares of the memory's peak; different, so that the valve does not flutter
 _ROUNDING = 1e-9  # a booking of exactly 30 % must not become 40 % because of a rounding error
 
@@ -62,6 +63,18 @@ def shut_valve(
         above = {job for job, drawn in measured_gbs.items() if booked_gbs.get(job, 0) and drawn > booked_gbs[job]}
         return frozenset(known | above)
     return frozenset() if total < VALVE_OPENS * peak_gbs else frozenset(known)
+
+
+def rates_gbs(before: Traffic, after: Traffic, seconds: float) -> dict[int, dict[str, float]]:
+    """Return GB/s by domain and job, for those that have both values. A counter that restarted (a group made again,
+    AMD's reassigned counters) has none."""
+    found: dict[int, dict[str, float]] = {}
+    for job, values in after.items():
+        for domain, value in values.items():
+            moved = value - before.get(job, {}).get(domain, value + 1)
+            if moved >= 0:
+                found.setdefault(domain, {})[job] = moved / seconds / 1e9
+    return found
 
 
 def _up(value: float, step: int) -> int:

@@ -2,24 +2,39 @@
 
 After a failure nothing is undone: every prefix of a plan is a legal state, and the next plan starts from the state
 found. Nothing here decides what is wanted, and no job is ever stopped from here.
+
+A refusal is explained in one sentence. The kernel answers with an error number and, in info/last_cmd_status, with
+words, which differ between kernels: they are matched loosely and always passed on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import time
+import os
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cohabit.agent.resctrl.failures import Failure, explain, not_taken
-from cohabit.agent.resctrl.files import Files
+from cohabit.agent.resctrl.files import Files, Patience, is_mounted, make_group, read_if_there
 from cohabit.agent.resctrl.schemata import parse, text_of
 from cohabit.agent.resctrl.writes import Enter, Make, Move, Remove, SetSchemata, Write
 
 TasksOf = Callable[[str], Collection[int]]  # all current threads of a job
 _NO_MOVES = (errno.EPERM, errno.EINVAL, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP)
+REFUSED, LATER, LOST = "refused", "later", "lost"
+UNMOUNTED = "resctrl is no longer mounted: jobs run on, the cache is not divided until it is back"
+_GONE = (errno.ENODEV, errno.ENOTCONN, errno.ESTALE)
 _ROUNDS = 50  # a program that forks faster than so many rounds of looking is not followed further
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failed write: refused (this job goes without), later (try again), lost (resctrl is not there)."""
+
+    write: Write
+    kind: str
+    sentence: str
 
 
 @dataclass
@@ -28,15 +43,6 @@ class Outcome:
 
     done: list[Write] = field(default_factory=list)
     failure: Failure | None = None
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How often and at which interval an id that is not free yet (EBUSY) is requested; the agent must not hang."""
-
-    tries: int = 5
-    pause_s: float = 0.05
-    sleep: Callable[[float], None] = time.sleep
 
 
 def no_tasks(job_id: str) -> Collection[int]:
@@ -53,32 +59,24 @@ def carry_out(
         try:
             shown = _do(files, root, write, tasks_of, patience or Patience())
         except OSError as error:
-            words = _read(files, root / "info" / "last_cmd_status")
+            words = read_if_there(files, root / "info" / "last_cmd_status").strip()
             outcome.failure = explain(error, words, write, is_mounted(files, root))
             break
         if shown:
-            assert isinstance(write, SetSchemata)
-            outcome.failure = not_taken(write, shown)
+            outcome.failure = Failure(write, LATER, f"{_action(write)} was accepted, but the group shows {shown}")
             break
         outcome.done.append(write)
     return outcome
-
-
-def is_mounted(files: Files, root: Path) -> bool:
-    """Return whether the root still looks like resctrl; unmounting leaves an empty folder."""
-    try:
-        return "info" in files.names(root)
-    except OSError:
-        return False
 
 
 def _do(files: Files, root: Path, write: Write, tasks_of: TasksOf, patience: Patience) -> str:
     """Carry out one write; return what a group shows if it is not what was written."""
     match write:
         case Make():
-            _make(files, root / write.place, patience)
+            make_group(files, root / write.place, patience)
         case Remove():
-            _remove(files, root / write.place)
+            with contextlib.suppress(FileNotFoundError):
+                files.remove(root / write.place)
         case SetSchemata():
             files.write(root / write.place / "schemata", text_of(write.values))
             shown = parse(files.read(root / write.place / "schemata"))
@@ -93,29 +91,8 @@ def _do(files: Files, root: Path, write: Write, tasks_of: TasksOf, patience: Pat
                     raise
                 _move_by_hand(files, root, write, patience)
         case Enter():
-            _enter(files, [root / group for group in write.groups], lambda: tasks_of(write.job))
+            _enter(files, [root / group for group in write.groups], lambda: tasks_of(write.jobs[0]))
     return ""
-
-
-def _make(files: Files, place: Path, patience: Patience) -> None:
-    for attempt in range(patience.tries):
-        try:
-            files.make(place)
-        except FileExistsError:  # made by a plan that stopped here
-            return
-        except OSError as error:
-            if error.errno != errno.EBUSY or attempt == patience.tries - 1:
-                raise
-            patience.sleep(patience.pause_s)
-        else:
-            return
-
-
-def _remove(files: Files, place: Path) -> None:
-    try:
-        files.remove(place)
-    except FileNotFoundError:
-        return
 
 
 def _enter(files: Files, groups: list[Path], tasks: Callable[[], Collection[int]]) -> None:
@@ -138,14 +115,48 @@ def _move_by_hand(files: Files, root: Path, write: Move, patience: Patience) -> 
     """Move a group on kernels before 6.5, which cannot do it: make a new one, move the tasks, remove the old one. Its
     counters start from zero."""
     source, target = root / write.source, root / write.target
-    _make(files, target, patience)
+    make_group(files, target, patience)
     # The class first: a monitoring group takes only tasks that are in its class.
     _enter(files, [target.parent.parent, target], lambda: [int(word) for word in files.read(source / "tasks").split()])
-    _remove(files, source)
+    with contextlib.suppress(FileNotFoundError):
+        files.remove(source)
 
 
-def _read(files: Files, path: Path) -> str:
-    try:
-        return files.read(path).strip()
-    except OSError:
-        return ""
+def explain(error: OSError, words: str, write: Write, mounted: bool) -> Failure:
+    """Explain an error; `words` are the kernel's, "ok" or empty if there are none; `mounted`: resctrl is readable."""
+    number = error.errno or 0
+    told = "" if words in ("", "ok") else f" ({words})"
+    if not mounted or number in _GONE:
+        return Failure(write, LOST, UNMOUNTED)
+    what = _action(write)
+    if number == errno.ENOSPC:
+        monitoring = "rmid" in words.lower() or (isinstance(write, Make) and "mon_groups" in write.place)
+        scarce = "monitoring ids" if monitoring else "classes of service"
+        sentence = f"{what} failed: the processor is out of {scarce}{told}; it runs without them"
+        return Failure(write, REFUSED, sentence)
+    if number == errno.EBUSY:
+        return Failure(write, LATER, f"{what} must wait: ids given back lately are not free yet{told}")
+    if number == errno.EIO:
+        return Failure(write, LATER, f"{what} failed with an input/output error{told}; it is tried again")
+    if number in (errno.EPERM, errno.EACCES):
+        return Failure(write, REFUSED, f"{what} is not allowed{told}; run the agent as root")
+    if number == errno.ENOENT:
+        return Failure(write, LATER, f"{what} failed: somebody removed the group meanwhile; it is made again")
+    reason = told or f" ({os.strerror(number).lower()})"
+    return Failure(write, REFUSED, f"the kernel refused to {what[0].lower()}{what[1:]}{reason}")
+
+
+def _action(write: Write) -> str:
+    """Return what was tried, and for which jobs."""
+    match write:
+        case Make():
+            what = f"Make group {write.place}"
+        case SetSchemata():
+            what = f"Set the shares of group {write.place}"
+        case Move():
+            what = f"Move {write.source} to {write.target}"
+        case Enter():
+            what = f"Put processes into {write.groups[-1]}"
+        case Remove():
+            what = f"Remove group {write.place}"
+    return f"{what} for job {', '.join(write.jobs)}" if write.jobs else what

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cohabit.agent.resctrl.files import Files, Mount
+from cohabit.agent.resctrl.files import Files, Mount, read_if_there
 from cohabit.agent.resctrl.schemata import Run, longest_run, parse, run_of
 
 PERCENT, UNITS, MIBS = "percent", "eighths of GB/s", "MiB/s"
@@ -92,7 +92,7 @@ def read_offer(files: Files, mount: Mount, processor: str = "") -> ResctrlOffer:
     counts = [_number(files, info / name / "num_closids") for name in names if not name.endswith("_MON")]
     classes = min((count for count in counts if count > 0), default=1) - 1
     monitored = "L3_MON" in names and "mon_groups" in files.names(mount.root)
-    events = tuple(_text(files, info / "L3_MON" / "mon_features").split()) if monitored else ()
+    events = tuple(read_if_there(files, info / "L3_MON" / "mon_features").split()) if monitored else ()
     ids = _number(files, info / "L3_MON" / "num_rmids") if monitored else 0
     return ResctrlOffer(mount.root, cache, band, classes, monitored, events, ids)
 
@@ -106,8 +106,9 @@ def describe(offer: ResctrlOffer) -> list[str]:
         own, total = cache.private, cache.mask.bit_count()
         shared = f", {total - own.ways} of them also used by devices" if own.ways < total else ""
         code = ", code and data apart" if len(cache.resources) > 1 else ""
-        said.append(f"cache: {total} ways{shared}, at least {cache.min_ways} per group, "
-                    f"{len(cache.domains)} domains{code}")  # fmt: skip
+        said.append(
+            f"cache: {total} ways{shared}, at least {cache.min_ways} per group, {len(cache.domains)} domains{code}"
+        )
         said.append(f"{offer.classes} groups beside the root (classes of service)")
     if (band := offer.bandwidth) is None:
         said.append("memory bandwidth cannot be limited")
@@ -116,8 +117,9 @@ def describe(offer: ResctrlOffer) -> list[str]:
         said.append(f"memory bandwidth: {band.least} to {band.most} % of {of} in steps of {band.step}")
     else:
         said.append(f"memory bandwidth: limits in {band.kind}")
-    said.append(f"monitoring: {', '.join(offer.events)} ({offer.monitoring_ids} ids)" if offer.events
-                else "no monitoring")  # fmt: skip
+    said.append(
+        f"monitoring: {', '.join(offer.events)} ({offer.monitoring_ids} ids)" if offer.events else "no monitoring"
+    )
     return said
 
 
@@ -127,10 +129,13 @@ def _cache(files: Files, info: Path, names: tuple[str, ...], domains: tuple[int,
     if mask <= 0:
         return None
     return CacheOffer(
-        resources=names, mask=mask, min_ways=max(_number(files, place / "min_cbm_bits"), 1),
+        resources=names,
+        mask=mask,
+        min_ways=max(_number(files, place / "min_cbm_bits"), 1),
         io_mask=max(_number(files, place / "shareable_bits", 16), 0),
-        sparse=_number(files, place / "sparse_masks") == 1, domains=domains,
-    )  # fmt: skip
+        sparse=_number(files, place / "sparse_masks") == 1,
+        domains=domains,
+    )
 
 
 def _bandwidth(
@@ -147,16 +152,9 @@ def _bandwidth(
     return BandwidthOffer(PERCENT, least, step, 100, per_core, domains)
 
 
-def _text(files: Files, path: Path) -> str:
-    try:
-        return files.read(path)
-    except OSError:
-        return ""
-
-
 def _number(files: Files, path: Path, base: int = 10) -> int:
     """Return the integer in a file; -1 if the file is missing or holds something else."""
     try:
-        return int(_text(files, path), base)
+        return int(read_if_there(files, path), base)
     except ValueError:
         return -1

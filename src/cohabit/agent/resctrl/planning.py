@@ -30,9 +30,7 @@ class Plan:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def plan(
-    current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer, running: Collection[str] = ()
-) -> Plan:  # fmt: skip
+def plan(current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer, running: Collection[str] = ()) -> Plan:
     """Return all writes; `running` are jobs that have processes already, which must be put into a group that is new to
     them.
 
@@ -51,13 +49,11 @@ def plan(
         if job not in movable and was.get(job) != home:
             result.writes += _arrive(job, home, offer, job in running or job in was)
         elif home not in (was.get(job), ROOT):
-            result.writes.append(Move(_place(was[job], job), _place(home, job), job))
+            result.writes.append(Move(_place(was[job], job), _place(home, job), (job,)))
     return result
 
 
-def assign(
-    current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer
-) -> tuple[dict[str, str], dict[str, str]]:  # fmt: skip
+def assign(current: Current, wanted: Mapping[str, Need], offer: ResctrlOffer) -> tuple[dict[str, str], dict[str, str]]:
     """Return the class of every job that needs one, and why others cannot have one."""
     homes: dict[str, str] = {}
     refused: dict[str, str] = {}
@@ -98,8 +94,9 @@ def _choose(
         if name not in current.groups or current.groups[name].shareable:
             rank = _rank(job, members[name], wanted, offer)
             if rank is not None:
-                same = name in current.groups and _holds(current.groups[name], wanted[job], offer)
-                ranked.append((rank, not same, name))
+                target = _target([wanted[job]], offer)
+                changes = name not in current.groups or bool(_differences(current.groups[name], target))
+                ranked.append((rank, changes, name))
     best = min(ranked, default=None)
     if best is not None and best[0] < _SHARED:
         return best[2]
@@ -120,19 +117,10 @@ def _rank(job: str, others: list[str], wanted: Mapping[str, Need], offer: Resctr
         for domain in need.keys() & wanted[other].keys():
             if need[domain] != wanted[other][domain]:
                 return None
-            if need[domain].bandwidth is not None and not _limits_cores(offer):
+            if need[domain].bandwidth is not None and not (offer.bandwidth is not None and offer.bandwidth.per_core):
                 return None  # a limit for the whole group: two jobs would have to share it
             rank = _SHARED
     return rank
-
-
-def _limits_cores(offer: ResctrlOffer) -> bool:
-    return offer.bandwidth is not None and offer.bandwidth.per_core
-
-
-def _holds(group: Group, need: Need, offer: ResctrlOffer) -> bool:
-    target = _target([need], offer)
-    return not _differences(group, target)
 
 
 def _members(homes: Mapping[str, str]) -> dict[str, list[str]]:
@@ -157,7 +145,7 @@ def _leave(
     housed = {job for found in members.values() for job in found}
     for name, group in sorted(current.groups.items()):
         homeward = [job for job in group.jobs if job in movable and job not in housed]
-        writes += [Move(_place(name, job), _place(ROOT, job), job) for job in homeward]
+        writes += [Move(_place(name, job), _place(ROOT, job), (job,)) for job in homeward]
         if name not in members and not any(job in housed for job in group.jobs if job in movable):
             emptied.append(Remove(name))  # including the monitoring groups that are still in it
         else:
@@ -227,5 +215,5 @@ def _arrive(job: str, home: str, offer: ResctrlOffer, running: bool) -> list[Wri
         groups.append(_place(home, job))
         writes.append(Make(groups[-1], (job,)))
     if running and (home != ROOT or offer.monitored):
-        writes.append(Enter(job, tuple(groups)))
+        writes.append(Enter((job,), tuple(groups)))
     return writes

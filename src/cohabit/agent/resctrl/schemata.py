@@ -30,8 +30,10 @@ def parse(text: str) -> dict[str, dict[int, int]]:
 
 def line_of(resource: str, values: Values) -> str:
     """Return one line to write; domains in order, so equal states are equal text."""
-    shown = (f"{domain}={values[domain] if is_bandwidth(resource) else format(values[domain], 'x')}"
-             for domain in sorted(values))  # fmt: skip
+    shown = (
+        f"{domain}={values[domain] if is_bandwidth(resource) else format(values[domain], 'x')}"
+        for domain in sorted(values)
+    )
     return f"{resource}:{';'.join(shown)}"
 
 

@@ -42,7 +42,7 @@ class Placed:
 
 
 class Wanted(NamedTuple):
-    """What each job needs, and what cannot be provided, in one sentence per job."""
+    """The needs of each job, and what cannot be provided, in one sentence per job."""
 
     needs: dict[str, Need]
     problems: dict[str, str]
@@ -60,25 +60,31 @@ def divisions(command: SetShares) -> dict[int, dict[str, Run]]:
 
 
 def wanted_shares(
-    nodes: Sequence[LocalNode], placed: Sequence[Placed], divided: Mapping[int, Mapping[str, Run]],
-    offer: ResctrlOffer, reach: Reach = unbooked, capped: Caps | None = None,
-) -> Wanted:  # fmt: skip
+    nodes: Sequence[LocalNode],
+    placed: Sequence[Placed],
+    divided: Mapping[int, Mapping[str, Run]],
+    offer: ResctrlOffer,
+    reach: Reach = unbooked,
+    capped: Caps | None = None,
+) -> Wanted:
     """Return the needs of all jobs, by domain. Unknown nodes and names are skipped: their end may not be known yet."""
     found = Wanted({}, {})
     for job in placed:
         need: dict[int, Share] = {}
         for number in job.nodes:
+            node = nodes[number]
+            reaches = reach(number, job.cores or len(node.cores)), reach(number, len(node.cores))
             run = divided.get(number, {}).get(job.job_id)
             mask = None
             if run is not None and offer.cache is not None:
-                mask, problem = _mask(nodes[number], run, offer.cache)
+                mask, problem = _mask(node, run, offer.cache)
                 if problem:
                     found.problems[job.job_id] = problem
             cap = (capped or {}).get(number, {}).get(job.job_id)
-            if cap is not None and (why := _uncapped(nodes, number, job, offer, reach)):
+            if cap is not None and (why := _uncapped(node, offer, reaches[0])):
                 found.problems[job.job_id] = why
-            for domain in nodes[number].domains:
-                share = Share(mask, _bandwidth(nodes, number, job, domain, offer, reach, cap))
+            for domain in node.domains:
+                share = Share(mask, _bandwidth(node, job, domain, offer, reaches, cap))
                 if share != Share():
                     need[domain] = _joined(need[domain], share, offer) if domain in need else share
         found.needs[job.job_id] = need
@@ -95,30 +101,26 @@ def _mask(node: LocalNode, run: Run, cache: CacheOffer) -> tuple[int | None, str
 
 
 def _bandwidth(
-    nodes: Sequence[LocalNode], number: int, job: Placed, domain: int, offer: ResctrlOffer, reach: Reach,
-    cap: int | None,
-) -> int | None:  # fmt: skip
-    """Return the bandwidth value. A booking is for a node; each of its domains carries its part. If there is also a
-    cap, the lower of the two holds."""
-    band, node = offer.bandwidth, nodes[number]
+    node: LocalNode, job: Placed, domain: int, offer: ResctrlOffer, reaches: tuple[float, float], cap: int | None
+) -> int | None:
+    """Return the bandwidth value; `reaches` are those of the job's cores and of all cores. A booking is for a node;
+    each of its domains carries its part. If there is also a cap, the lower of the two holds."""
+    band, parts = offer.bandwidth, len(node.domains)
     if band is None or domain not in band.domains:
         return None
-    parts = len(node.domains)
-    reaches = reach(number, job.cores or len(node.cores)) / parts, reach(number, len(node.cores)) / parts
-    booked = control_value(job.bandwidth_gbs / parts, band, *reaches)
-    most = None if cap is None else cap_value(cap, band, *reaches)
+    each = reaches[0] / parts, reaches[1] / parts
+    booked = control_value(job.bandwidth_gbs / parts, band, *each)
+    most = None if cap is None else cap_value(cap, band, *each)
     return min((value for value in (booked, most) if value is not None), default=None)
 
 
-def _uncapped(nodes: Sequence[LocalNode], number: int, job: Placed, offer: ResctrlOffer, reach: Reach) -> str:
+def _uncapped(node: LocalNode, offer: ResctrlOffer, reach_gbs: float) -> str:
     """Return why a cap on the bandwidth of a job has no effect; empty: it has one."""
     band = offer.bandwidth
     if band is None:
         return "memory bandwidth cannot be limited on this machine"
-    if not (band.kind == PERCENT and band.per_core) and math.isinf(
-        reach(number, job.cores or len(nodes[number].cores))
-    ):
-        return f"memory bandwidth of {nodes[number].name} cannot be limited by percentages before it is calibrated"
+    if not (band.kind == PERCENT and band.per_core) and math.isinf(reach_gbs):
+        return f"memory bandwidth of {node.name} cannot be limited by percentages before it is calibrated"
     return ""
 
 

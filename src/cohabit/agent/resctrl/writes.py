@@ -44,25 +44,15 @@ class Move:
 
     source: str
     target: str
-    job: str
-
-    @property
-    def jobs(self) -> tuple[str, ...]:
-        """The job it is about."""
-        return (self.job,)
+    jobs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Enter:
     """Put the processes of a running job into these groups, the class first."""
 
-    job: str
+    jobs: tuple[str]
     groups: tuple[str, ...]
-
-    @property
-    def jobs(self) -> tuple[str, ...]:
-        """The job it is about."""
-        return (self.job,)
 
 
 Write = Make | Remove | SetSchemata | Move | Enter
@@ -83,8 +73,10 @@ def shell_lines(writes: Iterable[Write], root: Path) -> list[str]:
             case Move():
                 lines.append(f"mv {_quoted(root, write.source)} {_quoted(root, write.target)}")
             case Enter():
-                lines += [f"echo TASK > {_quoted(root, group)}/tasks  # every thread of job {write.job}"
-                          for group in write.groups]  # fmt: skip
+                lines += [
+                    f"echo TASK > {_quoted(root, group)}/tasks  # every thread of job {write.jobs[0]}"
+                    for group in write.groups
+                ]
     return lines
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cohabit.agent.samplers.sampler import HOST, Readings, entries, text_of
-from cohabit.agent.sensors.source import Offer
-from cohabit.model.telemetry_counters import DISK
+from cohabit.agent.samplers.sampler import Readings, entries, text_of
 
 COLUMNS = {
     "reads": (0, 1), "read_bytes": (2, 512), "read_ms": (3, 1), "writes": (4, 1), "write_bytes": (6, 512),
@@ -17,30 +15,14 @@ STACKED = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)\d+$")
 FIELDS = 11
 
 
-class Disk:
-    """Every whole disk."""
-
-    name = "disk"
-
-    def __init__(self, root: Path = HOST) -> None:
-        self.table = root / "proc" / "diskstats"
-        self.devices = root / "sys" / "block"
-
-    def offer(self) -> Offer:
-        """Check for /proc, /sys and one disk."""
-        found = {name for name, _ in self.read()}
-        if not found:
-            return Offer(self.name, False, "/proc/diskstats lists no disk", "nothing to do on a diskless node")
-        return Offer(self.name, True, "", "", tuple(one.name for one in DISK if one.name in found))
-
-    def read(self) -> Readings:
-        """Return totals since boot, and operations in progress."""
-        whole = {device.name for device in entries(self.devices) if not STACKED.match(device.name)}
-        found = {}
-        for line in (text_of(self.table) or "").splitlines():
-            words = line.split()
-            fields = words[3:]
-            if len(fields) >= FIELDS and words[2] in whole and all(field.isdigit() for field in fields[:FIELDS]):
-                for name, (column, factor) in COLUMNS.items():
-                    found[name, words[2]] = float(int(fields[column]) * factor)
-        return found
+def read(root: Path) -> Readings:
+    """Return totals since boot, and operations in progress."""
+    whole = {device.name for device in entries(root / "sys" / "block") if not STACKED.match(device.name)}
+    found = {}
+    for line in (text_of(root / "proc" / "diskstats") or "").splitlines():
+        words = line.split()
+        fields = words[3:]
+        if len(fields) >= FIELDS and words[2] in whole and all(field.isdigit() for field in fields[:FIELDS]):
+            for name, (column, factor) in COLUMNS.items():
+                found[name, words[2]] = float(int(fields[column]) * factor)
+    return found

@@ -8,43 +8,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cohabit.agent.samplers.sampler import HOST, Readings, entries, text_of
-from cohabit.agent.sensors.source import Offer
+from cohabit.agent.samplers.sampler import Readings, entries, text_of
 from cohabit.model.telemetry_counters import LUSTRE
 
+# Later versions moved the files to debugfs, which only root may read.
+FOLDERS = ("proc/fs/lustre/llite", "sys/kernel/debug/lustre/llite")
 SIZES = {"[bytes]", "[pages]"}
 NAMES = tuple(one.name for one in LUSTRE)
 _KNOWN = frozenset(NAMES)
 
 
-class Lustre:
-    """Every mounted file system; later versions moved the files to debugfs, which only root may read."""
-
-    name = "lustre2_client"
-
-    def __init__(self, root: Path = HOST) -> None:
-        self.folders = (
-            root / "proc" / "fs" / "lustre" / "llite",
-            root / "sys" / "kernel" / "debug" / "lustre" / "llite",
-        )
-
-    def offer(self) -> Offer:
-        """Offer all names: an event that never happened has no line yet."""
-        if not any(text_of(place / "stats") is not None for folder in self.folders for place in entries(folder)):
-            advice = "nothing to do where there is none; otherwise run as root"
-            return Offer(self.name, False, "no Lustre file system shows its statistics", advice)
-        return Offer(self.name, True, "", "", NAMES)
-
-    def read(self) -> Readings:
-        """Return sums and numbers of calls so far. A missing line is 0, or the first event would be missed."""
-        found: dict[tuple[str, str], float] = {}
-        for folder in self.folders:
-            for place in entries(folder):
-                text = text_of(place / "stats")
-                if text is not None:
-                    found |= {(name, place.name): 0.0 for name in NAMES}
-                    found |= {(name, place.name): value for name, value in _lines(text).items()}
-        return found
+def read(root: Path) -> Readings:
+    """Return sums and numbers of calls so far. A missing line is 0, or the first event would be missed."""
+    found: dict[tuple[str, str], float] = {}
+    for folder in FOLDERS:
+        for place in entries(root / folder):
+            text = text_of(place / "stats")
+            if text is not None:
+                found |= {(name, place.name): 0.0 for name in NAMES}
+                found |= {(name, place.name): value for name, value in _lines(text).items()}
+    return found
 
 
 def _lines(text: str) -> dict[str, float]:

@@ -13,9 +13,8 @@ import numpy as np
 
 from cohabit.agent.samplers.sampler import Readings, Sampler
 from cohabit.agent.sensors.source import Offer
-from cohabit.model.telemetry import WINDOW_US
+from cohabit.model.telemetry import WINDOW_US, growth
 from cohabit.model.telemetry_counters import BY_NAME, Counter
-from cohabit.model.telemetry_rates import growth
 
 Say = Callable[[str], None]
 JUMP_S = 1.0  # larger differences between the two clocks, from one sample to the next, are not jitter

@@ -1,5 +1,1 @@
 """Measuring a program while it runs: sources of counters behind one interface, and what each offers on this host."""
-
-from cohabit.agent.sensors.catalogue import offered
-
-__all__ = ["offered"]

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
+from cohabit.agent import control_groups
 from cohabit.agent.sensors.pressure import RESOURCES, read_pressure
-from cohabit.agent.sensors.source import Offer, Watch
+from cohabit.agent.sensors.source import Offer, Source, Watch
 
 _numbers = count()
 
 
-class Cgroup:
+class Cgroup(Source):
     """The source; it finds the mounts of version 2 and version 1 by itself."""
 
     name = "cgroup"
-    slows_down = False
-
-    def __init__(self, proc: Path = Path("/proc")) -> None:
-        self.proc = proc
 
     def offer(self) -> Offer:
         """Make a group, see what it shows, remove it."""
@@ -41,10 +37,6 @@ class Cgroup:
             return Offer(self.name, False, reason, "run as root, or in a delegated group (systemd: Delegate=yes)")
         return Offer(self.name, True, "", "", tuple(watch.stop()))
 
-    def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Return nothing: it observes from outside."""
-        return ()
-
     def watch(self, pid: int, folder: Path) -> Watch:
         """Make a new group with the process in it; children are born into it."""
         return CgroupWatch(self._parents, pid)
@@ -52,25 +44,11 @@ class Cgroup:
     @cached_property
     def _parents(self) -> list[Path]:
         """Return our own group in the version 2 tree and, for processor time, in version 1."""
-        mine = {}
-        try:
-            for line in (self.proc / "self" / "cgroup").read_text().splitlines():
-                _, controllers, path = line.split(":", 2)
-                mine[controllers] = path.lstrip("/")
-            mounts = (self.proc / "self" / "mounts").read_text().splitlines()
-        except OSError:
-            return []
-        found = []
-        for line in mounts:
-            _, place, kind, options, *_ = line.split()
-            if kind == "cgroup2" and "" in mine:
-                found.append(Path(place) / mine[""])
-            elif kind == "cgroup" and "cpuacct" in options.split(","):
-                found += [Path(place) / path for names, path in mine.items() if "cpuacct" in names.split(",")]
-        return found
+        trees = (control_groups.UNIFIED, "cpuacct")
+        return [Path(place) for tree, place in control_groups.own_groups().items() if tree in trees]
 
 
-class CgroupWatch:
+class CgroupWatch(Watch):
     """One group per tree of groups."""
 
     def __init__(self, parents: list[Path], pid: int | None) -> None:
@@ -121,16 +99,7 @@ class CgroupWatch:
 
     def _remove(self) -> None:
         """Remove the groups; a group can be busy for a moment after its last process has gone."""
-        for group in self.groups:
-            for _ in range(50):
-                try:
-                    group.rmdir()
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    time.sleep(0.02)
-                else:
-                    break
+        control_groups.remove({"path": group} for group in self.groups)
         self.groups = []
 
 
@@ -163,5 +132,7 @@ def _devices(path: Path) -> tuple[float, float] | None:
     except OSError:
         return None
     amounts = [word.partition("=") for word in words]
-    return (float(sum(int(value) for key, _, value in amounts if key == "rbytes")),
-            float(sum(int(value) for key, _, value in amounts if key == "wbytes")))  # fmt: skip
+    return (
+        float(sum(int(value) for key, _, value in amounts if key == "rbytes")),
+        float(sum(int(value) for key, _, value in amounts if key == "wbytes")),
+    )

@@ -26,13 +26,19 @@ def read_counters(path: Path) -> dict[str, Readings]:
         reason = (getattr(error, "strerror", None) or "it is not text").lower()
         raise InputError(f"cannot be read: {reason}", str(path), "give a CSV file of counters") from error
     if not rows or rows[0][:2] != ["program", "seconds"] or len(rows[0]) < 3:
-        raise InputError("does not begin with the columns program, seconds and a counter", str(path),
-                         "see docs/measuring.md for the format")  # fmt: skip
+        raise InputError(
+            "does not begin with the columns program, seconds and a counter",
+            str(path),
+            "see docs/measuring.md for the format",
+        )
     names = rows[0][2:]
     for name in names:
         if name not in COUNTERS or COUNTERS[name].kind == "ratio" or names.count(name) > 1:
-            raise InputError(f"{name!r} is no counter that can be imported, or stands there twice", f"{path}, line 1",
-                             "docs/measuring.md lists the names; calculated counters follow by themselves")  # fmt: skip
+            raise InputError(
+                f"{name!r} is no counter that can be imported, or stands there twice",
+                f"{path}, line 1",
+                "docs/measuring.md lists the names; calculated counters follow by themselves",
+            )
     samples: dict[str, list[Sample]] = {}
     for number, row in enumerate(rows[1:], 2):
         if not row:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cohabit.agent.sensors.source import Offer, Watch
+from cohabit.agent.sensors.source import Offer, Source, Watch
 
 RESOURCES = ("cpu", "memory", "io")
 
@@ -25,42 +25,26 @@ def read_pressure(path: Path) -> float | None:
     return None
 
 
-class Pressure:
-    """The source; `root` is /proc/pressure."""
+class Pressure(Source, Watch):
+    """The source, and its own watch: totals since boot, of which only the growth counts. `root` is /proc/pressure."""
 
     name = "pressure"
-    slows_down = False
 
     def __init__(self, root: Path = Path("/proc/pressure")) -> None:
         self.root = root
 
     def offer(self) -> Offer:
         """Offer those of the three that can be read."""
-        found = tuple(PressureWatch(self.root).sample())
+        found = tuple(self.sample())
         if not found:
             return Offer(self.name, False, "the kernel keeps no pressure statistics", "boot with psi=1")
         return Offer(self.name, True, "", "", found)
 
-    def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Return nothing: it observes from outside."""
-        return ()
-
     def watch(self, pid: int, folder: Path) -> Watch:
         """Watch the whole machine, whatever the process."""
-        return PressureWatch(self.root)
-
-
-class PressureWatch:
-    """Totals since boot; only their growth counts."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
+        return self
 
     def sample(self) -> Mapping[str, float]:
         """Return current totals."""
         totals = {f"pressure_{name}": read_pressure(self.root / name) for name in RESOURCES}
         return {name: value for name, value in totals.items() if value is not None}
-
-    def stop(self) -> Mapping[str, float]:
-        """Return the last totals."""
-        return self.sample()

@@ -10,51 +10,38 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cohabit.agent.sensors.source import Offer, Watch
+from cohabit.agent.sensors.source import Offer, Source, Watch
 
 AMOUNTS = (
-    "user_time",
-    "system_time",
-    "page_faults",
-    "major_faults",
-    "context_switches",
-    "io_read_bytes",
-    "io_write_bytes",
-)
+    "user_time", "system_time", "page_faults", "major_faults", "context_switches", "io_read_bytes", "io_write_bytes",
+)  # fmt: skip
 LEVELS = ("resident_bytes", "threads")
+PROC = Path("/proc")
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class Procfs:
-    """The source; `root` is /proc."""
+class Procfs(Source):
+    """The source."""
 
     name = "procfs"
-    slows_down = False
-
-    def __init__(self, root: Path = Path("/proc")) -> None:
-        self.root = root
 
     def offer(self) -> Offer:
         """Check for /proc, which is all it needs."""
-        if not (self.root / "self" / "stat").exists():
+        if not (PROC / "self" / "stat").exists():
             return Offer(self.name, False, "there is no /proc", "mount proc")
         return Offer(self.name, True, "", "", (*AMOUNTS, *LEVELS))
 
-    def prefix(self, folder: Path) -> tuple[str, ...]:
-        """Return nothing: it observes from outside."""
-        return ()
-
     def watch(self, pid: int, folder: Path) -> Watch:
         """Follow the tree below a process."""
-        return ProcfsWatch(self.root, pid)
+        return ProcfsWatch(pid)
 
 
-class ProcfsWatch:
-    """Sums over all processes of the tree, including ended ones."""
+class ProcfsWatch(Watch):
+    """Sums over all processes of the tree, including ended ones. Nothing is left to read after its end."""
 
-    def __init__(self, root: Path, pid: int) -> None:
-        self.root, self.pid = root, pid
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         self.used: dict[tuple[int, int], dict[str, float]] = {}  # by process id and start time, as ids are reused
 
     def sample(self) -> Mapping[str, float]:
@@ -72,36 +59,30 @@ class ProcfsWatch:
             levels["resident_bytes"] += int(fields[21]) * _PAGE_BYTES
         return {name: sum(one[name] for one in self.used.values()) for name in AMOUNTS} | levels
 
-    def stop(self) -> Mapping[str, float]:
-        """Return nothing: after the end of the program nothing is left to read."""
-        return self.sample()
-
     def _tree(self) -> dict[int, list[bytes]]:
         """Return the fields of /proc/PID/stat after the name, for the process and all descendants."""
         found, parents = {}, {}
-        for name in os.listdir(self.root):
+        for name in os.listdir(PROC):
             if name.isdigit():
                 try:
-                    fields = (self.root / name / "stat").read_bytes().rpartition(b")")[2].split()
+                    fields = (PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
                 except OSError:
                     continue
                 if fields[0] != b"Z":
                     found[int(name)] = fields
                     parents[int(name)] = int(fields[1])
-        tree = {self.pid: found[self.pid]} if self.pid in found else {}
-        grown = True
-        while grown:
+        tree = more = {self.pid: found[self.pid]} if self.pid in found else {}
+        while more:
             more = {pid: found[pid] for pid, parent in parents.items() if parent in tree and pid not in tree}
-            tree |= more
-            grown = bool(more)
+            tree = tree | more
         return tree
 
     def _switches(self, pid: int) -> dict[str, float]:
         """Return the switches of all its threads; /proc/PID/status has those of the first only."""
         total = 0
         try:
-            for thread in os.listdir(self.root / str(pid) / "task"):
-                for line in (self.root / str(pid) / "task" / thread / "status").read_text().splitlines():
+            for thread in os.listdir(PROC / str(pid) / "task"):
+                for line in (PROC / str(pid) / "task" / thread / "status").read_text().splitlines():
                     if line.startswith(("voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:")):
                         total += int(line.split()[1])
         except OSError:
@@ -111,7 +92,7 @@ class ProcfsWatch:
     def _storage(self, pid: int) -> dict[str, float]:
         """Return storage amounts; readable for our own processes only."""
         try:
-            lines = (self.root / str(pid) / "io").read_text().splitlines()
+            lines = (PROC / str(pid) / "io").read_text().splitlines()
         except OSError:
             return {}
         facts = dict(line.split(": ", 1) for line in lines)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Offer:
-    """What a source can do here; if it cannot, or not in full: why, and what would change that."""
+    """The counters that a source has here; if none, or not all: the reason, and what would change that."""
 
     source: str
     available: bool
@@ -32,14 +32,14 @@ class Watch(Protocol):
 
     def stop(self) -> Mapping[str, float]:
         """Return the last values, where they outlive the program; then release everything."""
-        ...
+        return self.sample()
 
 
 class Source(Protocol):
-    """A kind of sensor."""
+    """A kind of sensor. By default it observes from outside."""
 
     name: str
-    slows_down: bool  # it needs a run of its own with a meaningless run time
+    slows_down: bool = False  # True: it needs a run of its own with a meaningless run time
 
     def offer(self) -> Offer:
         """Return what this host offers; checked once."""
@@ -47,7 +47,7 @@ class Source(Protocol):
 
     def prefix(self, folder: Path) -> tuple[str, ...]:
         """Return words to put before the command, for sources that run the program inside a tool."""
-        ...
+        return ()
 
     def watch(self, pid: int, folder: Path) -> Watch:
         """Watch a program that is held before it executes; `folder` is for files of the source."""

@@ -39,7 +39,9 @@ Sample = tuple[float, Mapping[str, float]]  # seconds since the start, values
 
 def summarise(samples: Sequence[Sample], source: str, interval_s: float) -> Readings:
     """Return counters of one source from its samples; the first sample is the state before the program executed."""
-    kept = _merge_short(samples, interval_s)
+    kept = [one for one in samples if one[1]]
+    if len(kept) > 2 and kept[-1][0] - kept[-2][0] < SHORTEST_SHARE * interval_s:
+        del kept[-2]  # a last interval that is too short is joined to the one before it
     found: Readings = {}
     spans = [(after[0] - before[0], before[1], after[1]) for before, after in pairwise(kept)]
     names = dict.fromkeys(name for _, values in kept for name in values)
@@ -95,14 +97,6 @@ def merge(readings: Sequence[Readings]) -> Readings:
         for name, summary in one.items():
             found.setdefault(name, summary)
     return found
-
-
-def _merge_short(samples: Sequence[Sample], interval_s: float) -> list[Sample]:
-    """Join a last interval that is too short to the one before it."""
-    kept = [one for one in samples if one[1]]
-    if len(kept) > 2 and kept[-1][0] - kept[-2][0] < SHORTEST_SHARE * interval_s:
-        del kept[-2]
-    return kept
 
 
 def _ratio(

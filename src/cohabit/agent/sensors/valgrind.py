@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from cohabit.agent.sensors.source import Offer, Watch
+from cohabit.agent.sensors.source import Offer, Source, Watch
 from cohabit.model.errors import InputError
 
 OUT_FILE, LOG_FILE = "cachegrind.out", "valgrind.log"
@@ -42,7 +42,7 @@ def cache_geometry(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> d
     return found
 
 
-class Valgrind:
+class Valgrind(Source):
     """The source; `caches` to simulate, by default those of this machine."""
 
     name = "valgrind"
@@ -64,16 +64,22 @@ class Valgrind:
             for name, (size, ways, line) in sorted((self.caches or cache_geometry()).items())
         ]
         return (
-            "valgrind", "--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes", "--trace-children=yes", *caches,
-            f"--cachegrind-out-file={folder / OUT_FILE}.%p", f"--log-file={folder / LOG_FILE}.%p",
-        )  # fmt: skip
+            "valgrind",
+            "--tool=cachegrind",
+            "--cache-sim=yes",
+            "--branch-sim=yes",
+            "--trace-children=yes",
+            *caches,
+            f"--cachegrind-out-file={folder / OUT_FILE}.%p",
+            f"--log-file={folder / LOG_FILE}.%p",
+        )
 
     def watch(self, pid: int, folder: Path) -> Watch:
         """Watch the files; they have no values until the program has ended."""
         return ValgrindWatch(folder)
 
 
-class ValgrindWatch:
+class ValgrindWatch(Watch):
     """The files of one run."""
 
     def __init__(self, folder: Path) -> None:
@@ -88,8 +94,11 @@ class ValgrindWatch:
         for log in sorted(self.folder.glob(f"{LOG_FILE}.*")):
             for line in log.read_text(errors="replace").splitlines():
                 if line.startswith("valgrind: "):
-                    raise InputError(f"valgrind gave up ({line.removeprefix('valgrind: ').strip()})", "",
-                                     "use a newer valgrind, or leave it out of the sources")  # fmt: skip
+                    raise InputError(
+                        f"valgrind gave up ({line.removeprefix('valgrind: ').strip()})",
+                        "",
+                        "use a newer valgrind, or leave it out of the sources",
+                    )
         totals: dict[str, float] = {}
         for path in sorted(self.folder.glob(f"{OUT_FILE}.*")):
             for name, value in parse_totals(path.read_text(errors="replace")).items():
@@ -110,10 +119,17 @@ def parse_totals(text: str) -> dict[str, float]:
         return {}
     n = dict.fromkeys(("Bc", "Bcm", "Bi", "Bim"), 0) | dict(zip(events, counts, strict=True))
     found = {
-        "instructions": n["Ir"], "branch_instructions": n["Bc"] + n["Bi"], "branch_misses": n["Bcm"] + n["Bim"],
-        "cache_references": n["I1mr"] + n["D1mr"] + n["D1mw"], "cache_misses": n["ILmr"] + n["DLmr"] + n["DLmw"],
-        "l1_dcache_loads": n["Dr"], "l1_dcache_load_misses": n["D1mr"], "l1_dcache_store_misses": n["D1mw"],
-        "mem_uops_retired_all_loads": n["Dr"], "mem_uops_retired_all_stores": n["Dw"],
-        "mem_load_uops_retired_llc_hit": n["D1mr"] - n["DLmr"], "mem_load_uops_retired_llc_miss": n["DLmr"],
-    }  # fmt: skip
+        "instructions": n["Ir"],
+        "branch_instructions": n["Bc"] + n["Bi"],
+        "branch_misses": n["Bcm"] + n["Bim"],
+        "cache_references": n["I1mr"] + n["D1mr"] + n["D1mw"],
+        "cache_misses": n["ILmr"] + n["DLmr"] + n["DLmw"],
+        "l1_dcache_loads": n["Dr"],
+        "l1_dcache_load_misses": n["D1mr"],
+        "l1_dcache_store_misses": n["D1mw"],
+        "mem_uops_retired_all_loads": n["Dr"],
+        "mem_uops_retired_all_stores": n["Dw"],
+        "mem_load_uops_retired_llc_hit": n["D1mr"] - n["DLmr"],
+        "mem_load_uops_retired_llc_miss": n["DLmr"],
+    }
     return {name: float(value) for name, value in found.items()}

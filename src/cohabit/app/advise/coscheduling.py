@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from cohabit.app.scenario.reading import ClusterConfig, CouplingConfig, DomainConfig, JobsConfig, PolicyConfig, Scenario
+from cohabit.app.scenario.tables import ClusterConfig, CouplingConfig, DomainConfig, JobsConfig, PolicyConfig, Scenario
 from cohabit.app.simulate import simulation
 from cohabit.app.simulate.coupling import prepare_domains, run_domains
 from cohabit.app.simulate.coupling_results import metrics_of
@@ -82,15 +82,22 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
         "paper": "coscheduling",
         "domains": {
             name: {
-                "jobs": len(prepared.domains[name].rows), "nodes": prepared.domains[name].cluster.nodes,
-                "paired_pct": 100.0 * shares[name], "base": base[name], "moved_days": part.moved.get(name, 0.0),
+                "jobs": len(prepared.domains[name].rows),
+                "nodes": prepared.domains[name].cluster.nodes,
+                "paired_pct": 100.0 * shares[name],
+                "base": base[name],
+                "moved_days": part.moved.get(name, 0.0),
             }
             for name in part.jobs
         },
-        "groups": len(prepared.ties), "days": question.days, "begin_s": part.begin_s, "jobs_outside": part.outside,
-        "cases": cases, **chosen,
+        "groups": len(prepared.ties),
+        "days": question.days,
+        "begin_s": part.begin_s,
+        "jobs_outside": part.outside,
+        "cases": cases,
+        **chosen,
         "words": words_for(chosen, cases, shares, question, part),
-    }  # fmt: skip
+    }
 
 
 def combinations(names: Sequence[str]) -> list[dict[str, str]]:
@@ -107,9 +114,11 @@ def judge(cases: Sequence[dict[str, Any]], share: float) -> dict[str, Any]:
     best = min(published, key=_order)
     overall = min(allowed, key=_order)
     return {
-        "enable": share <= MANY or overall["schemes"] != best["schemes"], "advice": overall["schemes"],
-        "advice_without_agree": best["schemes"], "paired_pct": 100.0 * share,
-    }  # fmt: skip
+        "enable": share <= MANY or overall["schemes"] != best["schemes"],
+        "advice": overall["schemes"],
+        "advice_without_agree": best["schemes"],
+        "paired_pct": 100.0 * share,
+    }
 
 
 def _order(case: dict[str, Any]) -> tuple[float, float]:
@@ -255,13 +264,19 @@ def _case(
         wait_s = one["mean_wait_s"] or 0.0
         waited_s, ran = waited_s + wait_s * int(one["jobs_ran"] or 0), ran + int(one["jobs_ran"] or 0)
         told[name] = {
-            "wait_min": wait_s / 60, "extra_wait_min": wait_s / 60 - base[name]["wait_min"],
-            "sync_min": (one["mean_sync_s"] or 0.0) / 60, "loss_node_hours": one["held_node_hours"],
-            "loss_pct": 100.0 * (one["held_share"] or 0.0), "mean_slowdown": one["mean_slowdown"],
-        }  # fmt: skip
+            "wait_min": wait_s / 60,
+            "extra_wait_min": wait_s / 60 - base[name]["wait_min"],
+            "sync_min": (one["mean_sync_s"] or 0.0) / 60,
+            "loss_node_hours": one["held_node_hours"],
+            "loss_pct": 100.0 * (one["held_share"] or 0.0),
+            "mean_slowdown": one["mean_slowdown"],
+        }
     together = groups_together(run.tables)
     return {
-        "schemes": way, "domains": told, "mean_wait_s": waited_s / max(ran, 1),
+        "schemes": way,
+        "domains": told,
+        "mean_wait_s": waited_s / max(ran, 1),
         "worst_loss_pct": max(one["loss_pct"] for one in told.values()),
-        "groups_together": together["groups_together"], "groups": together["groups"],
-    }  # fmt: skip
+        "groups_together": together["groups_together"],
+        "groups": together["groups"],
+    }

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
+from cohabit.app.scenario.tables import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
 from cohabit.app.simulate import simulation
 from cohabit.app.simulate.preparation import prepare
 from cohabit.model.errors import InputError
@@ -101,10 +101,16 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
     ]
     judged = judge(cases, base)
     facts = {
-        "log": str(question.log), "jobs_in_log": len(log), "jobs_simulated": sum(len(one) for one in stretches),
-        "nodes": question.nodes, "cores": question.cores, "days": question.days, "repeats": len(stretches),
-        "today": base, "defects": dict(log.defects),
-    }  # fmt: skip
+        "log": str(question.log),
+        "jobs_in_log": len(log),
+        "jobs_simulated": sum(len(one) for one in stretches),
+        "nodes": question.nodes,
+        "cores": question.cores,
+        "days": question.days,
+        "repeats": len(stretches),
+        "today": base,
+        "defects": dict(log.defects),
+    }
     return {**facts, "cases": cases, **judged, "words": words_for(facts, cases, judged, question)}
 
 
@@ -191,13 +197,22 @@ def _scenario(question: Question, policy: str) -> Scenario:
     for cores, gbs in node.bandwidth_gbs:
         curve[str(max(round(cores * ratio), 1))] = round(gbs / node.bandwidth_gbs[-1][1] * most, 3)
     cluster = ClusterConfig(
-        nodes=question.nodes, cores=question.cores, memory_gb=question.memory_gb, ways=question.ways,
-        min_ways=node.min_ways, closids=node.closids, bandwidth_gbs=curve,
-    )  # fmt: skip
+        nodes=question.nodes,
+        cores=question.cores,
+        memory_gb=question.memory_gb,
+        ways=question.ways,
+        min_ways=node.min_ways,
+        closids=node.closids,
+        bandwidth_gbs=curve,
+    )
     return Scenario(
-        seed=question.seed, cluster=cluster, programs=ProgramsConfig(catalogue=CATALOGUE), policy=PolicyConfig(policy),
-        jobs=JobsConfig(trace=str(question.log)), world=WorldConfig(kill=False),
-    )  # fmt: skip
+        seed=question.seed,
+        cluster=cluster,
+        programs=ProgramsConfig(catalogue=CATALOGUE),
+        policy=PolicyConfig(policy),
+        jobs=JobsConfig(trace=str(question.log)),
+        world=WorldConfig(kill=False),
+    )
 
 
 def _measure(question: Question, policy: str, jobs: Workload) -> dict[str, float]:
@@ -206,9 +221,11 @@ def _measure(question: Question, policy: str, jobs: Workload) -> dict[str, float
     table, _ = simulation.run(prepared)
     told = summarise(table)
     return {
-        "mean_wait_s": float(told["mean_wait_s"] or 0.0), "mean_turnaround_s": float(told["mean_turnaround_s"] or 0.0),
-        "node_hours": busy_node_hours(table), "slowed_pct": _slowed_pct(table),
-    }  # fmt: skip
+        "mean_wait_s": float(told["mean_wait_s"] or 0.0),
+        "mean_turnaround_s": float(told["mean_turnaround_s"] or 0.0),
+        "node_hours": busy_node_hours(table),
+        "slowed_pct": _slowed_pct(table),
+    }
 
 
 def busy_node_hours(table: RunTable) -> float:
@@ -268,18 +285,16 @@ def judge(cases: Sequence[Mapping[str, Any]], base: str) -> dict[str, Any]:
             best, least = policy, change["mean"]
     verdicts = {assumption: _verdict(changes[assumption, best]) for assumption in ASSUMPTIONS}
     return {
-        "advice": best, "changes": best != base, "holds_for": [name for name in ASSUMPTIONS if verdicts[name] < 0],
+        "advice": best,
+        "changes": best != base,
+        "holds_for": [name for name in ASSUMPTIONS if verdicts[name] < 0],
         "harms_for": [name for name in ASSUMPTIONS if verdicts[name] > 0],
-    }  # fmt: skip
+    }
 
 
-def _verdict(change: Mapping[str, float | None]) -> int:
+def _verdict(change: Mapping[str, Any]) -> int:
     """Return -1 for clearly shorter, 1 for clearly longer, 0 for neither."""
-    mean = change["mean"]
-    assert mean is not None
-    low, high = (mean if change[end] is None else change[end] for end in ("low", "high"))
-    assert low is not None
-    assert high is not None
+    low, high = (change["mean"] if change[end] is None else change[end] for end in ("low", "high"))
     return -1 if high < -CLEAR_PCT else 1 if low > CLEAR_PCT else 0
 
 
@@ -363,6 +378,6 @@ def _percent(change: Mapping[str, float | None]) -> str:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else (
-        f"{seconds / 3600:.1f} h"
-    )  # fmt: skip
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -41,8 +41,12 @@ class Client:
         found: list[View] = []
         cursor = None
         while len(found) < most:
-            query = {"state": state or None, "user": user or None, "limit": min(PAGE, most - len(found)),
-                     "before": cursor}  # fmt: skip
+            query = {
+                "state": state or None,
+                "user": user or None,
+                "limit": min(PAGE, most - len(found)),
+                "before": cursor,
+            }
             page = self._ask("GET", "/jobs", None, query)
             found += page["jobs"]
             cursor = page["next"]
@@ -89,11 +93,31 @@ class Client:
 
     def nodes(self) -> list[View]:
         """Return every node with the jobs that run there."""
-        return list(self._ask("GET", "/nodes")["nodes"])
+        return list(self.nodes_and_windows()["nodes"])
+
+    def nodes_and_windows(self) -> View:
+        """Return every node, and the windows in which nodes are closed."""
+        return self._ask("GET", "/nodes")
+
+    def reserve(self, wish: View) -> View:
+        """Close nodes to new jobs for a time, under a name; operators."""
+        return self._ask("POST", "/windows", wish)
+
+    def unreserve(self, name: str) -> View:
+        """Drop a window; operators."""
+        return self._ask("DELETE", f"/windows/{quoted(name)}")
 
     def act_on_node(self, number: int, action: str) -> View:
         """Drain or resume a node."""
         return self._ask("POST", f"/nodes/{number}/{action}")
+
+    def coscheduling(self, job: str = "") -> View:
+        """Return how jobs with mates in other domains are treated, or one of them."""
+        return self._ask("GET", "/coscheduling", query={"job": job or None})
+
+    def set_coscheduling(self, changes: View, job: str = "") -> View:
+        """Change how jobs with mates are treated, or one of them; operators."""
+        return self._ask("POST", "/coscheduling", changes | ({"job": job} if job else {}))
 
     def share_profile(self, program: str, user: str) -> View:
         """Make the profile from a user's runs of a program the shared profile of all users."""

@@ -20,7 +20,6 @@ from cohabit.live.socket_path import socket_of
 from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from urllib.parse import SplitResult
 
 SERVER, TOKEN = "COHABIT_SERVER", "COHABIT_TOKEN"
@@ -44,7 +43,7 @@ class Refused(InputError):
 
 
 class Address(NamedTuple):
-    """Where a scheduler listens: the path of its socket, or a URL."""
+    """The address of a scheduler: the path of its socket, or a URL."""
 
     path: str = ""
     url: str = ""
@@ -53,25 +52,13 @@ class Address(NamedTuple):
         return self.path or self.url
 
 
-def default_place() -> Path:
+def default_place() -> str:
     """Return the default place of `cohabit up`: for root where other accounts reach it, for others in the home."""
-    from pathlib import Path
-
-    return Path(_default_place())
+    return MACHINE if not _state_home() and os.geteuid() == 0 else home_place()
 
 
-def home_place() -> Path:
+def home_place() -> str:
     """Return the default place of an ordinary account; earlier versions used it for root, too."""
-    from pathlib import Path
-
-    return Path(_home_place())
-
-
-def _default_place() -> str:
-    return str(MACHINE) if not _state_home() and os.geteuid() == 0 else _home_place()
-
-
-def _home_place() -> str:
     return os.path.join(_state_home() or os.path.expanduser("~/.local/state"), "cohabit")
 
 
@@ -82,7 +69,7 @@ def _state_home() -> str:
 
 def _usual_server() -> str:
     """Return the caller's own scheduler if its socket exists, else the machine's if that exists."""
-    own, machine = socket_of(_default_place()), socket_of(MACHINE)
+    own, machine = socket_of(default_place()), socket_of(MACHINE)
     return machine if not os.path.exists(own) and os.path.exists(machine) else own
 
 
@@ -140,9 +127,13 @@ class Connection:
             raise InputError("would get your token in the clear", str(address), "use https://")
 
     def ask(
-        self, method: str, path: str, body: Any = None, query: Mapping[str, Any] | None = None,
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, Any] | None = None,
         patience_s: float = ANSWER_S,
-    ) -> tuple[int, Any]:  # fmt: skip
+    ) -> tuple[int, Any]:
         """Return the status and the document of the answer."""
         with self._answer(method, path, body, query, patience_s) as answer:
             return answer.status, self._document(answer.body())

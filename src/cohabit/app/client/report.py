@@ -38,14 +38,22 @@ def run_table(jobs: Sequence[View], nodes: Sequence[View], policy: str) -> RunTa
     owner = np.repeat(np.arange(len(views)), [len(place) for place in places]).astype(np.int64)
     first = np.array([node for place in places for node in place], np.int32)
     return RunTable(
-        workload=_workload(views, start_us, end_us), start_us=np.where(ran, start_us, NEVER),
-        end_us=np.where(ran, end_us, NEVER), nodes=np.array([len(place) for place in places], np.int32),
+        workload=_workload(views, start_us, end_us),
+        start_us=np.where(ran, start_us, NEVER),
+        end_us=np.where(ran, end_us, NEVER),
+        nodes=np.array([len(place) for place in places], np.int32),
         cores=np.where(ran, [_used(view) for view in views], 0).astype(np.int64),
-        scale=np.where(ran, [int(view["scale"] or 1) for view in views], 0).astype(np.int32), status=status,
-        reason=lost.astype(np.int32), reasons=("", LOST), cluster_nodes=len(nodes),
-        cluster_cores=sum(int(node["cores"]) for node in nodes), policy=policy, seed=0, events=0,
+        scale=np.where(ran, [int(view["scale"] or 1) for view in views], 0).astype(np.int32),
+        status=status,
+        reason=lost.astype(np.int32),
+        reasons=("", LOST),
+        cluster_nodes=len(nodes),
+        cluster_cores=sum(int(node["cores"]) for node in nodes),
+        policy=policy,
+        seed=0,
+        events=0,
         node_ranges=ranges_of(owner, first, np.ones_like(first), len(views)),
-    )  # fmt: skip
+    )
 
 
 def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float | None:
@@ -66,9 +74,12 @@ def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> 
 
     tables.write_jobs_csv(table, folder / "jobs.csv")
     summary = {
-        "jobs": int((table.start_us != NEVER).sum()), "policy": table.policy, "version": __version__,
-        "metrics": summarise(table), **more,
-    }  # fmt: skip
+        "jobs": int((table.start_us != NEVER).sum()),
+        "policy": table.policy,
+        "version": __version__,
+        "metrics": summarise(table),
+        **more,
+    }
     write_report([table], folder / "report.html", title=title)
     write_summary(summary, folder / "summary.json")
     return summary
@@ -89,10 +100,14 @@ def _workload(views: Sequence[View], start_us: Any, end_us: Any) -> Workload:
     run_us = np.where((start_us == NEVER) | (end_us == NEVER), 0, end_us - np.where(start_us == NEVER, 0, start_us))
     return Workload(
         job_id=np.array([str(view["job"]) for view in views], dtype=object),
-        submit_us=_instants(views, "submitted_at"), run_us=np.maximum(run_us, 0),
+        submit_us=_instants(views, "submitted_at"),
+        run_us=np.maximum(run_us, 0),
         limit_us=np.array([round(view["limit_s"] * SECOND) for view in views], np.int64),
         processes=np.array([int(view["processes"]) for view in views], np.int64),
         user=np.array([user_at[str(view["user"])] for view in views], np.int32),
         program=np.array([program_at[str(view["program"])] for view in views], np.int32),
-        rejection=np.full(len(views), ACCEPTED, np.int8), user_names=users, program_names=programs, source="live",
-    )  # fmt: skip
+        rejection=np.full(len(views), ACCEPTED, np.int8),
+        user_names=users,
+        program_names=programs,
+        source="live",
+    )

@@ -138,17 +138,11 @@ def check_array(text: str) -> str:
     return text.strip()
 
 
-def check_mate(text: str) -> tuple[str, str]:
-    """Parse DOMAIN:JOB."""
-    domain, colon, job = text.partition(":")
-    if not (domain and colon and job):
-        raise InputError(f"{text!r} names no job elsewhere", "--mate", "write DOMAIN:JOB")
-    return domain, job
-
-
 def group_with(mate: str, name: str | None, here: str | None) -> dict[str, Any]:
-    """Return the group of two of `--mate`; both sides derive the same name for it."""
-    domain, job = check_mate(mate)
+    """Return the group of two of `--mate DOMAIN:JOB`; both sides derive the same name for it."""
+    domain, _, job = mate.partition(":")
+    if not (domain and job):
+        raise InputError(f"{mate!r} names no job elsewhere", "--mate", "write DOMAIN:JOB")
     if name is None:
         raise InputError("a job with a mate needs a name the other side can give", "--mate", "add --name NAME")
     members = _at_home({_domain(here, "--mate"): name} | {domain: job}, here, "--mate")

@@ -1,1 +1,1 @@
-"""What this host offers, and compiling ahead of time."""
+"""Checks of this host, and compiling ahead of time."""

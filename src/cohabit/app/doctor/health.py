@@ -12,17 +12,17 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from cohabit.app.doctor.tools import look
 
-REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
-SERVING = ("fastapi", "uvicorn", "sqlalchemy")
-OPTIONAL = {  # module -> distribution, its purpose, and the extra that installs it
-    "distributed": ("distributed", "sweep --dask", "dask"),
-    "sklearn": ("scikit-learn", "train, and reproduce colocation", "learn"),
-    "skops": ("skops", "train", "learn"),
-}
-LEAST_DISK_GIB = 1.0
+class Tool(NamedTuple):
+    """A tool to look for: programs in PATH, any of which is enough, or a Python module."""
+
+    what: str
+    programs: tuple[str, ...]
+    use: str
+    packages: tuple[str, str]  # of Debian and derivatives, of Fedora and derivatives; "": it has none
+    otherwise: str = ""  # if there is no package
 
 
 @dataclass
@@ -36,12 +36,44 @@ class Finding:
     command: str = ""  # to be typed, if it changes the finding
 
 
+REQUIRED = ("numpy", "numba", "polars", "msgspec", "typer", "rich", "plotly", "psutil")
+SERVING = ("fastapi", "uvicorn", "sqlalchemy")
+OPTIONAL = {  # module -> distribution, its purpose, and the extra that installs it
+    "distributed": ("distributed", "sweep --dask", "dask"),
+    "sklearn": ("scikit-learn", "train, and reproduce colocation", "learn"),
+    "skops": ("skops", "train", "learn"),
+}
+LEAST_DISK_GIB = 1.0
+ABSENT = "not here"
+TOOLS = (
+    Tool("MPI", ("mpirun", "mpiexec"), "submit --framework mpi", ("openmpi-bin", "openmpi")),
+    Tool("Spark", ("spark-submit",), "submit --framework spark", ("", ""), "unpack it and set SPARK_HOME"),
+    Tool("Java", ("java",), "Spark", ("default-jre-headless", "java-latest-openjdk-headless")),
+    Tool("valgrind", ("valgrind",), "profiles where the processor shows no counters", ("valgrind", "valgrind")),
+    Tool("systemd", ("systemctl",), "serving from boot on: packaging/systemd", ("", "")),
+    Tool("Slurm", ("scontrol",), "cohabit slurm", ("slurm-client", "slurm")),
+    Tool("Grid Engine", ("qstat", "qconf"), "reading its logs and steering it", ("gridengine-client", "")),
+)
+MODULES = {  # module -> what, use
+    "tensorflow": ("TensorFlow", "submit --framework tensorflow"),
+    "torch": ("PyTorch", "submit --framework pytorch"),
+    "psycopg": ("PostgreSQL driver", "a journal in PostgreSQL: database = in the site file"),
+}
+
+
 def examine() -> list[Finding]:
     """Examine everything."""
     return [
-        _python(), *_libraries(), _kernels(), *_machine(), *_hardware(), *_sensors(), *_tools(), _account(),
+        _python(),
+        *_libraries(),
+        _kernels(),
+        *_machine(),
+        *_hardware(),
+        *_sensors(),
+        *look(),
+        _account(),
         *_scheduler(),
-    ]  # fmt: skip
+    ]
 
 
 def _python() -> Finding:
@@ -55,18 +87,17 @@ def _python() -> Finding:
 
 
 def _libraries() -> list[Finding]:
-    found = []
-    for name in (*REQUIRED, *SERVING):
-        present = importlib.util.find_spec(name) is not None
-        version = importlib.metadata.version(name) if present else "not installed"
-        advice, command = ("", "") if present else ("cohabit cannot work without it", f"pip install {name}")
-        found.append(Finding(name, "ok" if present else "missing", version, advice, command))
-    for module, (name, use, extra) in OPTIONAL.items():
-        present = importlib.util.find_spec(module) is not None
-        version = importlib.metadata.version(name) if present else "not installed"
-        advice, command = ("", "") if present else (f"only for {use}", f"pip install 'cohabit[{extra}]'")
-        found.append(Finding(name, "ok" if present else "optional", version, advice, command))
-    return found
+    needed = [(name, name, "missing", "cohabit cannot work without it", name) for name in (*REQUIRED, *SERVING)]
+    useful = [
+        (module, name, "optional", f"only for {use}", f"'cohabit[{extra}]'")
+        for module, (name, use, extra) in OPTIONAL.items()
+    ]
+    return [
+        Finding(name, "ok", importlib.metadata.version(name))
+        if importlib.util.find_spec(module) is not None
+        else Finding(name, state, "not installed", advice, f"pip install {package}")
+        for module, name, state, advice, package in needed + useful
+    ]
 
 
 def _kernels() -> Finding:
@@ -74,9 +105,12 @@ def _kernels() -> Finding:
 
     warm = is_warm()
     return Finding(
-        "compiled kernels", "ok" if warm else "optional", "ready" if warm else "not compiled yet",
-        "" if warm else "the first run compiles them, once (two to three minutes)", "" if warm else "cohabit warm-up",
-    )  # fmt: skip
+        "compiled kernels",
+        "ok" if warm else "optional",
+        "ready" if warm else "not compiled yet",
+        "" if warm else "the first run compiles them, once (two to three minutes)",
+        "" if warm else "cohabit warm-up",
+    )
 
 
 def _machine() -> list[Finding]:
@@ -87,14 +121,18 @@ def _machine() -> list[Finding]:
     return [
         Finding("cores", "ok", str(os.cpu_count())),
         Finding("memory", "ok", f"{memory:.1f} GiB"),
-        Finding("free disk here", "ok" if disk >= LEAST_DISK_GIB else "optional", f"{disk:.1f} GiB",
-                "" if disk >= LEAST_DISK_GIB else "a scheduler refuses new work when its disk is full"),
-    ]  # fmt: skip
+        Finding(
+            "free disk here",
+            "ok" if disk >= LEAST_DISK_GIB else "optional",
+            f"{disk:.1f} GiB",
+            "" if disk >= LEAST_DISK_GIB else "a scheduler refuses new work when its disk is full",
+        ),
+    ]
 
 
 def _sensors() -> list[Finding]:
     """Report what `cohabit measure` can read of a running program."""
-    from cohabit.agent.sensors import offered
+    from cohabit.agent.sensors.catalogue import offered
 
     found = []
     for one in offered():
@@ -123,11 +161,37 @@ def _typed(advice: str) -> tuple[str, str]:
     return found[2] or "", found[1] if os.geteuid() == 0 else f"sudo {found[1]}"
 
 
-def _tools() -> list[Finding]:
-    return [
-        Finding(one.what, "ok" if one.found else "optional", one.found or "not here", one.advice, one.command)
-        for one in look()
-    ]
+def look() -> list[Finding]:
+    """Look for programs and modules that jobs or this scheduler can use."""
+    return [*(_program(one) for one in TOOLS), *(_module(name) for name in MODULES)]
+
+
+def install(packages: tuple[str, str]) -> str:
+    """Return the install command for this system's packages; empty: no package, or an unknown system."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    for manager, package in zip(("apt-get", "dnf"), packages, strict=True):
+        if package and shutil.which(manager):
+            return f"{sudo}{manager} install {package}"
+    return ""
+
+
+def _program(tool: Tool) -> Finding:
+    path = next((found for name in tool.programs if (found := shutil.which(name))), None)
+    if path is None and tool.what == "Spark" and (home := os.environ.get("SPARK_HOME")):
+        path = shutil.which("spark-submit", path=os.path.join(home, "bin"))
+    if path is not None:
+        return Finding(tool.what, "ok", path)
+    advice = f"for {tool.use}" + (f": {tool.otherwise}" if tool.otherwise else "")
+    return Finding(tool.what, "optional", ABSENT, advice, install(tool.packages))
+
+
+def _module(name: str) -> Finding:
+    what, use = MODULES[name]
+    if importlib.util.find_spec(name) is not None:
+        return Finding(what, "ok", "in this Python")
+    advice = f"for {use}, unless jobs bring a Python of their own that has it"
+    package = "psycopg[binary]" if name == "psycopg" else name
+    return Finding(what, "optional", ABSENT, advice, f"pip install {package}")
 
 
 def _account() -> Finding:
@@ -140,7 +204,7 @@ def _account() -> Finding:
     except KeyError:
         sudo = "" if os.geteuid() == 0 else "sudo "
         command = f"{sudo}useradd --system --no-create-home --shell /usr/sbin/nologin {name}"
-        return Finding(f"account {name}", "optional", "not here", "a controller that root starts runs as it", command)
+        return Finding(f"account {name}", "optional", ABSENT, "a controller that root starts runs as it", command)
     return Finding(f"account {name}", "ok", f"uid {uid}: a controller that root starts runs as it")
 
 
@@ -155,8 +219,13 @@ def _scheduler() -> list[Finding]:
         told = client.ping()
     except (InputError, Unavailable, OSError) as error:
         return [Finding("a living scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")]
-    found = [Finding("a living scheduler", "ok", f"{client.address}: policy {told.get('policy', '?')}, you are "
-                     f"{told['user']} ({told['role']})")]  # fmt: skip
+    found = [
+        Finding(
+            "a living scheduler",
+            "ok",
+            f"{client.address}: policy {told.get('policy', '?')}, you are {told['user']} ({told['role']})",
+        )
+    ]
     for process, does in (("controller", "answers requests and decides"), ("launcher", "starts jobs")):
         if (uid := told.get(f"{process}_uid")) is not None:
             found.append(_process(process, int(uid), does))

@@ -6,20 +6,22 @@ the data before anything is fitted, scaled or chosen.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from cohabit.model.errors import InputError
 from cohabit.predict import scores, training
+from cohabit.predict.archive import load_training
 from cohabit.predict.estimators import FACTOR, KINDS, library_answers, need_scikit_learn
 from cohabit.predict.factor import factorise, references
 from cohabit.predict.features import CoRuns, profiles_of
 from cohabit.predict.folds import check_applications, stream
-from cohabit.predict.model_file import arranged, check_fits, load_model, load_training, save_model
+from cohabit.predict.model_file import arranged, check_fits, load_model, save_model
 from cohabit.predict.scores import Asked
 from cohabit.predict.training import Evaluated, Trained
 from cohabit.report.learning import render_learning
@@ -29,6 +31,7 @@ from cohabit.whole_files import replacing
 AUTO = "auto"
 REFERENCES = 4  # applications that every other one runs beside, where co-runs must be few
 Advance = Callable[[int, int], None]
+Model = TypeVar("Model")
 
 
 @dataclass(frozen=True)
@@ -68,28 +71,54 @@ def _held_out(data: CoRuns, asked: CoRuns, new: set[str]) -> HeldOut:
     return HeldOut(learn, asked.only(first), "the slowed application")
 
 
-@dataclass(frozen=True)
-class Lesson:
+@dataclass(frozen=True, eq=False)
+class Lesson(Generic[Model]):
     """The outcome of a training: the model, the document of `cohabit train`, and the page."""
 
-    trained: Trained
+    trained: Model
     document: dict[str, Any]
     page: str
+
+    def write(self, path: Path, keys: Sequence[str], save: Callable[[dict[str, Any]], None]) -> None:
+        """Write the model and its page; the page first, so that a model never exists without one."""
+        with replacing(page_of(path)) as stream:
+            stream.write(self.page.encode("utf-8"))
+            save({key: self.document[key] for key in keys})
+
+
+def page_of(path: Path) -> Path:
+    """Return the path of a model's page."""
+    return path.with_name(path.name + ".html")
+
+
+def counted(advance: Advance | None, total: int) -> Callable[[], None]:
+    """Return a function that reports one more step done, of so many."""
+    done = itertools.count(1)
+
+    def step() -> None:
+        if advance is not None:
+            advance(next(done), total)
+
+    return step
 
 
 def train_degradation(
     held: HeldOut, model: str = AUTO, seed: int = 0, quantile: float | None = None, advance: Advance | None = None
-) -> Lesson:
+) -> Lesson[Trained]:
     """Score the learners on unseen applications, keep the best (or the one named), and describe it."""
     need_scikit_learn()
     data = held.learn
     check_applications(data)
     kinds = KINDS if model == AUTO else (model,)
-    evaluated = _evaluate_all(data, kinds, seed, advance)
+    step = counted(advance, training.steps_of(data, kinds, seed))
+    evaluated = [training.evaluate(data, kind, seed, step=step) for kind in kinds]
     chosen = training.best_kind(evaluated)
     fits = {one.kind: training.fit(data, one.kind, seed, one.parameters) for one in evaluated}
-    blind = {kind: training.asked_of(fit.deployed, held.blind, float(data.truth.mean())) for kind, fit in fits.items()
-             if held.blind is not None}  # fmt: skip
+    blind = {
+        kind: training.asked_of(fit.deployed, held.blind, float(data.truth.mean()))
+        for kind, fit in fits.items()
+        if held.blind is not None
+    }
     best = next(one for one in evaluated if one.kind == chosen)
     trained, careful = fits[chosen], None
     if quantile is not None:
@@ -107,76 +136,83 @@ def train_degradation(
     return Lesson(trained, document, render_learning(document, best.grouped, blind.get(chosen)))
 
 
-def _evaluate_all(data: CoRuns, kinds: Sequence[str], seed: int, advance: Advance | None) -> list[Evaluated]:
-    total, done = training.steps_of(data, kinds, seed), 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if advance is not None:
-            advance(done, total)
-
-    return [training.evaluate(data, kind, seed, step=step) for kind in kinds]
-
-
 def _document(
     data: CoRuns, evaluated: Sequence[Evaluated], best: Evaluated, blind: dict[str, Asked], held: HeldOut
 ) -> dict[str, Any]:
     by_model: dict[str, Any] = {}
+    judged = {kind: scores.summary(asked) for kind, asked in blind.items()}
     for one in evaluated:
-        grouped, paired = scores.summary(one.grouped), scores.summary(one.paired)
+        grouped, paired, unseen = scores.summary(one.grouped), scores.summary(one.paired), judged.get(one.kind, {})
         by_model[one.kind] = {
-            "grouped_r2": grouped["r2"], "pair_r2": paired["r2"],
-            "blind_r2": scores.summary(blind[one.kind])["r2"] if blind else None,
+            "grouped_r2": grouped["r2"],
+            "pair_r2": paired["r2"],
+            "blind_r2": unseen.get("r2"),
             "grouped_mean_error": grouped["mean_error"],
-            "blind_mean_error": scores.summary(blind[one.kind])["mean_error"] if blind else None,
+            "blind_mean_error": unseen.get("mean_error"),
             "negatives": one.grouped.negatives + (blind[one.kind].negatives if blind else 0),
             "surprises": scores.surprises(one.grouped.truth, one.grouped.answer),
             "parameters": dict(one.parameters),
-        }  # fmt: skip
+        }
     own = by_model[best.kind]
-    plain = scores.summary(best.grouped)
+    plain, unseen = scores.summary(best.grouped), judged.get(best.kind, {})
     by_model["mean"] = {
-        "grouped_r2": plain["mean_predictor_r2"], "grouped_mean_error": plain["mean_predictor_error"],
+        "grouped_r2": plain["mean_predictor_r2"],
+        "grouped_mean_error": plain["mean_predictor_error"],
         "pair_r2": scores.r_squared(best.paired.truth, best.paired.mean),
-        "blind_r2": scores.summary(blind[best.kind])["mean_predictor_r2"] if blind else None,
-        "blind_mean_error": scores.summary(blind[best.kind])["mean_predictor_error"] if blind else None,
-        "negatives": 0, "surprises": scores.surprises(best.grouped.truth, best.grouped.mean), "parameters": {},
-    }  # fmt: skip
+        "blind_r2": unseen.get("mean_predictor_r2"),
+        "blind_mean_error": unseen.get("mean_predictor_error"),
+        "negatives": 0,
+        "surprises": scores.surprises(best.grouped.truth, best.grouped.mean),
+        "parameters": {},
+    }
     return {
-        "model": best.kind, "rows": len(data), "applications": len(data.applications),
-        "grouped_r2": own["grouped_r2"], "pair_r2": own["pair_r2"], "blind_r2": own["blind_r2"],
-        "negatives": own["negatives"], "by_model": by_model, "grouped_rows": len(best.grouped.truth),
-        "grouped_unseen": best.unseen, "blind_rows": len(blind[best.kind].truth) if blind else 0,
-        "blind_unseen": held.unseen or None, "measured_below_zero": int((data.truth < 0).sum()),
-        "by_range": scores.by_range(best.grouped.truth, np.maximum(best.grouped.answer, 0.0)), "remark": data.remark,
-    }  # fmt: skip
+        "model": best.kind,
+        "rows": len(data),
+        "applications": len(data.applications),
+        "grouped_r2": own["grouped_r2"],
+        "pair_r2": own["pair_r2"],
+        "blind_r2": own["blind_r2"],
+        "negatives": own["negatives"],
+        "by_model": by_model,
+        "grouped_rows": len(best.grouped.truth),
+        "grouped_unseen": best.unseen,
+        "blind_rows": len(blind[best.kind].truth) if blind else 0,
+        "blind_unseen": held.unseen or None,
+        "measured_below_zero": int((data.truth < 0).sum()),
+        "by_range": scores.by_range(best.grouped.truth, np.maximum(best.grouped.answer, 0.0)),
+        "remark": data.remark,
+    }
 
 
 def _careful(quantile: float, margin: float, asked: Asked, where: str) -> dict[str, Any]:
     """Describe the effect of the margin on broken promises."""
     before, after = np.maximum(asked.answer, 0.0), training.raised(asked, margin)
     return {
-        "quantile": quantile, "margin": margin, "measured_on": where,
+        "quantile": quantile,
+        "margin": margin,
+        "measured_on": where,
         "promised_too_little_before": float((before < asked.truth).mean()),
         "promised_too_little": float((after < asked.truth).mean()),
-        "surprises_before": scores.surprises(asked.truth, before), "surprises": scores.surprises(asked.truth, after),
-    }  # fmt: skip
+        "surprises_before": scores.surprises(asked.truth, before),
+        "surprises": scores.surprises(asked.truth, after),
+    }
 
 
-def few_co_runs(data: CoRuns, count: int = REFERENCES) -> dict[str, Any] | None:
+def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
     """Score the factorisation from co-runs with a few references on all other pairs; None for small data."""
-    chosen = references(data, count)
+    chosen = references(data, REFERENCES)
     first, second = data.within(chosen)
     known, rest = data.only(first | second), data.only(~first & ~second)
-    if len(chosen) < count or len(rest) < len(data.applications):
+    if len(chosen) < REFERENCES or len(rest) < len(data.applications):
         return None
     factors = factorise(known, 2, 0.1)
     place = {name: at for at, name in enumerate(factors.names)}
-    answer = np.array([
-        float(factors.sensitivity[place[app]] @ factors.pressure[place[other]])
-        for app, other in zip(rest.app, rest.other, strict=True)
-    ])  # fmt: skip
+    answer = np.array(
+        [
+            float(factors.sensitivity[place[app]] @ factors.pressure[place[other]])
+            for app, other in zip(rest.app, rest.other, strict=True)
+        ]
+    )
     return {
         "references": list(chosen),
         "co_runs": len(known),
@@ -192,17 +228,10 @@ def _difference(trained: Trained, data: CoRuns) -> float:
     return float(np.abs(flat.rows(data.primary, data.beside) - library).max())
 
 
-def page_of(path: Path) -> Path:
-    """Return the path of a model's page."""
-    return path.with_name(path.name + ".html")
-
-
-def write_lesson(lesson: Lesson, path: Path, environment: dict[str, Any]) -> None:
-    """Write the model and its page; the page first, so that a model never exists without one."""
+def write_lesson(lesson: Lesson[Trained], path: Path, environment: dict[str, Any]) -> None:
+    """Write the model and its page."""
     kept = ("model", "rows", "applications", "grouped_r2", "pair_r2", "blind_r2", "negatives", "seed", "remark")
-    with replacing(page_of(path)) as stream:
-        stream.write(lesson.page.encode("utf-8"))
-        save_model(path, lesson.trained, {key: lesson.document[key] for key in kept}, environment)
+    lesson.write(path, kept, lambda told: save_model(path, lesson.trained, told, environment))
 
 
 def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str, Any]:
@@ -218,11 +247,17 @@ def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str
         raw = model.raw(fitting.primary, fitting.beside, fitting.app, fitting.other)
     answer = model.finished(raw)
     document: dict[str, Any] = {
-        "model": model.kind, "rows": len(data), "negatives": int((raw < 0.0).sum()), "margin": model.margin,
-        "training_hash": stored.manifest["training_hash"], "r2": None, "mean_error": None,
-        "predictions": [[app, other, percent] for app, other, percent in
-                        zip(data.app, data.other, answer.tolist(), strict=True)],
-    }  # fmt: skip
+        "model": model.kind,
+        "rows": len(data),
+        "negatives": int((raw < 0.0).sum()),
+        "margin": model.margin,
+        "training_hash": stored.manifest["training_hash"],
+        "r2": None,
+        "mean_error": None,
+        "predictions": [
+            [app, other, percent] for app, other, percent in zip(data.app, data.other, answer.tolist(), strict=True)
+        ],
+    }
     if data.target is not None:
         document["r2"] = scores.r_squared(data.target, answer)
         document["mean_error"] = scores.mean_error(data.target, answer)

@@ -60,8 +60,10 @@ def match_document(
     began = time.perf_counter()
     found = solve(matrix.percent, method, size, threshold, durations)
     solve_s = time.perf_counter() - began
-    named = [[*(matrix.names[job] for job in group), weight]
-             for group, weight in zip(found.groups, found.weights, strict=True)]  # fmt: skip
+    named = [
+        [*(matrix.names[job] for job in group), weight]
+        for group, weight in zip(found.groups, found.weights, strict=True)
+    ]
     document: dict[str, Any] = {
         "method": method,
         "pairs": [group for group in named if len(group) == 3],

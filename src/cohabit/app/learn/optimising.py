@@ -18,7 +18,6 @@ import numpy as np
 from cohabit.compiled import is_warm
 from cohabit.model.mix import Ints, Mix
 from cohabit.optimise import starts
-from cohabit.optimise.annealing import DIVIDED, SHARED
 from cohabit.optimise.grouping import clustered, one_each
 from cohabit.optimise.incremental import Nodes
 from cohabit.optimise.memo import make_memo, move
@@ -34,7 +33,7 @@ METHODS = (DP, EQUAL, CLUSTERS)
 
 
 @dataclass(frozen=True)
-class Wish:
+class SearchSettings:
     """The settings of a search."""
 
     seed: int = 1
@@ -77,8 +76,8 @@ def is_ready() -> bool:
 def get_ready(ways: bool = False) -> None:
     """Compile or load the kernels, so that later timings measure only the work itself."""
     problem = prepare(_small_mix())
-    for run in (DIVIDED, SHARED):
-        search(problem, np.array([0, 0, 1, 1]), 1, Budget(8), run=run)
+    for shared in (False, True):
+        search(problem, np.array([0, 0, 1, 1]), 1, Budget(8), shared=shared)
     move(make_memo(), make_memo())
     for dividing in (True, False):
         outcome(problem, np.array([0, 0, 1, 1]), dividing)
@@ -99,28 +98,36 @@ def get_all_ready() -> None:
     nodes.leave(0, moves=1)
 
 
-def place(mix: Mix, scheme: str, wish: Wish, progress: Progress | None = None) -> Placed:
+def place(mix: Mix, scheme: str, settings: SearchSettings, progress: Progress | None = None) -> Placed:
     """Run one scheme on a mix."""
     began = time.perf_counter()
     problem = prepare(mix)
-    start = _start(problem, wish)
+    start = _start(problem, settings)
     found: list[Found] = []
     search_s = 0.0
     if scheme in SEARCHED:
-        found, search_s = _searches(problem, start, SEARCHED[scheme], wish, progress)
+        found, search_s = _searches(problem, start, SEARCHED[scheme], settings, progress)
     best = max(found, key=lambda one: one.value) if found else None  # the first of equals
     where = start if best is None else best.place
     dividing = scheme in DIVIDING
     groups = None
-    if dividing and wish.limits is not None:
-        run, groups = _by_ways(problem, where, wish.limits, wish.objective)
+    if dividing and settings.limits is not None:
+        run, groups = _by_ways(problem, where, settings.limits, settings.objective)
     else:
-        run = outcome(problem, where, dividing, wish.objective)
+        run = outcome(problem, where, dividing, settings.objective)
     return Placed(
-        scheme, run, dividing, sum(one.swaps for one in found), search_s, time.perf_counter() - began,
-        sum(one.lookups for one in found), sum(one.hits for one in found),
-        best.start_value if best else None, best.value if best else None, groups,
-    )  # fmt: skip
+        scheme,
+        run,
+        dividing,
+        sum(one.swaps for one in found),
+        search_s,
+        time.perf_counter() - began,
+        sum(one.lookups for one in found),
+        sum(one.hits for one in found),
+        best.start_value if best else None,
+        best.value if best else None,
+        groups,
+    )
 
 
 def _by_ways(
@@ -142,21 +149,21 @@ def _by_ways(
     return Outcome(where, nodes, ipc, problem.alone), groups
 
 
-def _start(problem: Problem, wish: Wish) -> Ints:
-    if wish.start == starts.UTILITY:
+def _start(problem: Problem, settings: SearchSettings) -> Ints:
+    if settings.start == starts.UTILITY:
         return starts.utility_start(problem)
-    return starts.random_start(problem, stream(wish.seed, "placement"))
+    return starts.random_start(problem, stream(settings.seed, "placement"))
 
 
 def _searches(
-    problem: Problem, start: Ints, run: int, wish: Wish, progress: Progress | None
+    problem: Problem, start: Ints, shared: bool, settings: SearchSettings, progress: Progress | None
 ) -> tuple[list[Found], float]:
-    rng = stream(wish.seed, "annealing")
-    words = [int(word) for word in rng.integers(0, 2**63, wish.restarts)]
-    swaps = default_swaps(len(problem.mix)) if wish.swaps is None else wish.swaps
-    workers = min(wish.workers or os.cpu_count() or 1, wish.restarts)
-    spent = [0.0] * wish.restarts
-    done = [0] * wish.restarts
+    rng = stream(settings.seed, "annealing")
+    words = [int(word) for word in rng.integers(0, 2**63, settings.restarts)]
+    swaps = default_swaps(len(problem.mix)) if settings.swaps is None else settings.swaps
+    workers = min(settings.workers or os.cpu_count() or 1, settings.restarts)
+    spent = [0.0] * settings.restarts
+    done = [0] * settings.restarts
 
     def advance(number: int) -> Progress | None:
         if progress is None:
@@ -164,24 +171,24 @@ def _searches(
 
         def tell(swaps_done: int, _: int) -> None:
             done[number] = swaps_done
-            progress(sum(done), swaps * wish.restarts)
+            progress(sum(done), swaps * settings.restarts)
 
         return tell
 
     def one(number: int) -> Found:
         began = time.perf_counter()
-        limit = None if wish.budget_s is None else wish.budget_s * workers / wish.restarts
+        limit = None if settings.budget_s is None else settings.budget_s * workers / settings.restarts
         budget = Budget(swaps) if limit is None else Budget(used=_clock(limit))
         found = search(
-            problem, start, words[number], budget, run=run, objective=wish.objective, progress=advance(number)
+            problem, start, words[number], budget, shared=shared, objective=settings.objective, progress=advance(number)
         )
         spent[number] = time.perf_counter() - began
         return found
 
     if workers == 1:
-        return [one(number) for number in range(wish.restarts)], sum(spent)
+        return [one(number) for number in range(settings.restarts)], sum(spent)
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(one, range(wish.restarts))), sum(spent)
+        return list(pool.map(one, range(settings.restarts))), sum(spent)
 
 
 def _clock(budget_s: float) -> Callable[[], float]:
@@ -212,8 +219,11 @@ def _servers_document(groups: dict[int, tuple[Group, ...]], mix: Mix, domains: i
     """Return lines for all domains of each server at once: several nodes of the mix are its L3 domains."""
     found: dict[str, list[dict[str, Any]]] = {}
     for server in range(-(-mix.nodes // domains)):
-        own = {domain: groups[server * domains + domain] for domain in range(domains)
-               if server * domains + domain in groups}  # fmt: skip
+        own = {
+            domain: groups[server * domains + domain]
+            for domain in range(domains)
+            if server * domains + domain in groups
+        }
         together = [
             [mix.names[job] for parts in own.values() if number < len(parts) for job in parts[number].jobs]
             for number in range(max(map(len, own.values()), default=0))
@@ -260,11 +270,14 @@ def groups_document(groups: Sequence[Group], mix: Mix, domains: Sequence[int]) -
     lines = schemata(groups, domains)
     return [
         {
-            "jobs": [mix.names[job] for job in group.jobs], "first_way": group.first_way, "ways": group.ways,
-            "mask": f"{group.mask:x}", "schemata": line,
+            "jobs": [mix.names[job] for job in group.jobs],
+            "first_way": group.first_way,
+            "ways": group.ways,
+            "mask": f"{group.mask:x}",
+            "schemata": line,
         }
         for group, line in zip(groups, lines, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True)

@@ -6,54 +6,36 @@ before anything is fitted, scaled or chosen, and judged at the end with the mean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cohabit.app.learn.learning import AUTO, Advance, Lesson, counted
 from cohabit.app.learn.variability_page import render_variability
 from cohabit.model.errors import InputError
 from cohabit.predict import variability_training as training
 from cohabit.predict.archive import load_training
 from cohabit.predict.estimators import need_scikit_learn
-from cohabit.predict.variability_data import CLASSES, VARIATION, Norms, Runs, freeze
+from cohabit.predict.features import Floats
+from cohabit.predict.variability_data import CLASSES, VARIATION, Labels, Norms, Runs, freeze
 from cohabit.predict.variability_file import load_variability, save_variability
 from cohabit.predict.variability_learners import KINDS, library_shares
 from cohabit.predict.variability_scores import Judged, confusion, f1, mean_f1, pooled
 from cohabit.predict.variability_training import Chosen, Compared, TrainedVariability
-from cohabit.whole_files import replacing
-
-AUTO = "auto"
-Advance = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class VariabilityLesson:
-    """The outcome of a training: the model, the document of `cohabit train variability`, and the page."""
-
-    trained: TrainedVariability
-    document: dict[str, Any]
-    page: str
 
 
 def train_variability(
     data: Runs, model: str = AUTO, seed: int = 0, until_s: float | None = None, advance: Advance | None = None
-) -> VariabilityLesson:
+) -> Lesson[TrainedVariability]:
     """Compare learners on unseen applications, keep the best (or the one named), choose columns, and describe it."""
     need_scikit_learn()
     window, later = split_at(data, until_s)
     training.check_runs(window)
     kinds = KINDS if model == AUTO else (model,)
-    total, done = training.steps_of(window, kinds, seed), 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if advance is not None:
-            advance(done, total)
-
+    step = counted(advance, training.steps_of(window, kinds, seed))
     compared = [training.compare(window, kind, seed, step) for kind in kinds]
     chosen = training.choose(window, training.best_kind(compared), seed, step)
     trained = training.fit(window, chosen.kind, seed, chosen.columns, chosen.classes)
@@ -62,7 +44,7 @@ def train_variability(
         "seed": seed,
         "training_hash": trained.digest,
     }
-    return VariabilityLesson(trained, document, render_variability(document, chosen.classes, trained.deployed))
+    return Lesson(trained, document, render_variability(document, chosen.classes, trained.deployed))
 
 
 def split_at(data: Runs, until_s: float | None) -> tuple[Runs, Runs | None]:
@@ -81,49 +63,63 @@ def _document(data: Runs, compared: Sequence[Compared], chosen: Chosen, trained:
     model, three = trained.deployed, pooled(chosen.classes)
     norms = freeze(data.app, data.times_s)
     return {
-        "model": chosen.kind, "rows": len(data), "applications": len(data.applications),
-        "varying": int(norms.varies(data.app, data.times_s).sum()), "columns": len(model.columns),
-        "f1_grouped": mean_f1(chosen.grouped), "f1_stratified": mean_f1(chosen.stratified),
+        "model": chosen.kind,
+        "rows": len(data),
+        "applications": len(data.applications),
+        "varying": int(norms.varies(data.app, data.times_s).sum()),
+        "columns": len(model.columns),
+        "f1_grouped": mean_f1(chosen.grouped),
+        "f1_stratified": mean_f1(chosen.stratified),
         "features_kept": list(model.kept),
         "by_model": {
             one.kind: {
-                "f1_grouped": mean_f1(one.grouped), "f1_stratified": mean_f1(one.stratified),
+                "f1_grouped": mean_f1(one.grouped),
+                "f1_stratified": mean_f1(one.stratified),
                 "confusion": confusion(*pooled(one.grouped), 2),
             }
             for one in compared
         },
         "confusion": confusion(*pooled(chosen.grouped), 2),
-        "confusion_classes": confusion(*three), "classes": list(CLASSES),
+        "confusion_classes": confusion(*three),
+        "classes": list(CLASSES),
         "by_application": _by_application(chosen.grouped, norms),
         "by_size": {str(size): score for size, score in chosen.by_size.items()},
         "calibration": training.calibration_gain(chosen.classes),
         "slowdown": dict(zip(CLASSES, model.slowdown.tolist(), strict=True)),
         "deployed_difference": _difference(trained, data),
-    }  # fmt: skip
+    }
 
 
 def _by_application(grouped: Sequence[Judged], norms: Norms) -> dict[str, dict[str, Any]]:
     return {
         one.name: {
-            "runs": len(one.truth), "varying": int(one.truth.sum()), "f1": f1(one.truth, one.answer),
-            "mean_s": norms.mean_s[one.name], "deviation_s": norms.deviation_s[one.name],
+            "runs": len(one.truth),
+            "varying": int(one.truth.sum()),
+            "f1": f1(one.truth, one.answer),
+            "mean_s": norms.mean_s[one.name],
+            "deviation_s": norms.deviation_s[one.name],
         }
         for one in grouped
-    }  # fmt: skip
+    }
 
 
 def _blind(trained: TrainedVariability, later: Runs) -> dict[str, Any]:
-    """Judge runs after the training window with its norms; those of unknown applications cannot be judged."""
+    """Judge runs after the training window with its norms."""
     model = trained.deployed
-    judged = model.norms.knows(later.app)
-    known = later.only(judged)
-    truth = model.norms.classes(known.app, known.times_s)
-    answer = model.classify(known.inputs)
+    known = int(model.norms.knows(later.app).sum())
+    return {"rows": known, **_judged(model.norms, later.app, later.times_s, model.classify(later.inputs))}
+
+
+def _judged(norms: Norms, app: Sequence[str], times_s: Floats, answer: Labels) -> dict[str, Any]:
+    """Compare answers with what happened; runs of unknown applications cannot be judged."""
+    known = norms.knows(app)
+    names = tuple(itertools.compress(app, known.tolist()))
+    truth, said = norms.classes(names, times_s[known]), answer[known]
     return {
-        "rows": len(known), "unknown_applications": sorted(set(later.app) - set(known.app)),
-        "f1": f1((truth == VARIATION).astype(np.int64), (answer == VARIATION).astype(np.int64)),
-        "confusion_classes": confusion(truth, answer),
-    }  # fmt: skip
+        "unknown_applications": sorted(set(app) - set(names)),
+        "f1": f1((truth == VARIATION).astype(np.int64), (said == VARIATION).astype(np.int64)),
+        "confusion_classes": confusion(truth, said),
+    }
 
 
 def _difference(trained: TrainedVariability, data: Runs) -> float:
@@ -133,17 +129,10 @@ def _difference(trained: TrainedVariability, data: Runs) -> float:
     return float(np.abs(model.flat.shares(rows) - library_shares(model.flat, trained.estimator, rows)).max())
 
 
-def page_of(path: Path) -> Path:
-    """Return the path of a model's page."""
-    return path.with_name(path.name + ".html")
-
-
-def write_variability(lesson: VariabilityLesson, path: Path) -> None:
-    """Write the model and its page; the page first, so that a model never exists without one."""
+def write_variability(lesson: Lesson[TrainedVariability], path: Path) -> None:
+    """Write the model and its page."""
     kept = ("model", "rows", "applications", "f1_grouped", "f1_stratified", "confusion", "seed")
-    with replacing(page_of(path)) as stream:
-        stream.write(lesson.page.encode("utf-8"))
-        save_variability(path, lesson.trained, {key: lesson.document[key] for key in kept})
+    lesson.write(path, kept, lambda told: save_variability(path, lesson.trained, told))
 
 
 def arranged(columns: Sequence[str], data: Runs) -> Runs:
@@ -172,21 +161,20 @@ def ask_variability(path: Path, data: Runs, library: bool = False) -> dict[str, 
     answer, chances = shares.argmax(axis=1), model.calibration.apply(shares)
     expected = chances @ model.slowdown
     document: dict[str, Any] = {
-        "model": model.kind, "rows": len(data), "training_hash": stored.manifest["training_hash"],
-        "classes": list(CLASSES), "f1": None, "confusion_classes": None, "unknown_applications": [],
+        "model": model.kind,
+        "rows": len(data),
+        "training_hash": stored.manifest["training_hash"],
+        "classes": list(CLASSES),
+        "f1": None,
+        "confusion_classes": None,
+        "unknown_applications": [],
         "predictions": [
             {"app": app, "start_s": start, "class": CLASSES[label], "probabilities": chance, "slowdown": slow}
             for app, start, label, chance, slow in zip(
                 data.app, data.start_s.tolist(), answer.tolist(), chances.tolist(), expected.tolist(), strict=True
             )
         ],
-    }  # fmt: skip
+    }
     if data.run_s is not None:
-        known = model.norms.knows(data.app)
-        names = tuple(name for name, is_known in zip(data.app, known.tolist(), strict=True) if is_known)
-        truth = model.norms.classes(names, data.run_s[known])
-        said = answer[known]
-        document["f1"] = f1((truth == VARIATION).astype(np.int64), (said == VARIATION).astype(np.int64))
-        document["confusion_classes"] = confusion(truth, said)
-        document["unknown_applications"] = sorted(set(data.app) - set(names))
+        document |= _judged(model.norms, data.app, data.run_s, answer)
     return document

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WORKLOAD_TYPES
-from cohabit.predict.features import Floats
 from cohabit.predict.variability_data import TYPE_COLUMNS, Runs
 from cohabit.trace.files import read_text, readable
 
@@ -82,26 +82,17 @@ def _check_header(header: Sequence[str], where: str, with_run: bool) -> None:
         raise InputError("has no columns of counters", line, "add what the counters said before each run")
 
 
-def _numbers(cells: list[str], names: Sequence[str], line: str) -> Floats:
-    try:
-        found = np.array([float(cell) for cell in cells])
-    except ValueError:
-        for cell, name in zip(cells, names, strict=True):
-            _check_cell(cell, f"{line}, {name}")
-        raise
-    if not (np.abs(found) <= LARGEST).all():  # also true for NaN
-        at = int(np.argmax(~(np.abs(found) <= LARGEST)))
-        what = f"is {cells[at].strip()}"
-        if np.isfinite(found[at]):
-            raise InputError(f"{what}, which nothing measures", f"{line}, {names[at]}",
-                             f"give a number of at most {LARGEST:g}")  # fmt: skip
-        raise InputError(what, f"{line}, {names[at]}", FIX_NUMBER)
+def _numbers(cells: list[str], names: Sequence[str], line: str) -> list[float]:
+    found = []
+    for cell, name in zip(map(str.strip, cells), names, strict=True):
+        where = f"{line}, {name}"
+        try:
+            number = float(cell)
+        except ValueError:
+            raise InputError(f"{cell!r} is not a number" if cell else "is empty", where, FIX_NUMBER) from None
+        if not math.isfinite(number):
+            raise InputError(f"is {cell}", where, FIX_NUMBER)
+        if abs(number) > LARGEST:
+            raise InputError(f"is {cell}, which nothing measures", where, f"give a number of at most {LARGEST:g}")
+        found.append(number)
     return found
-
-
-def _check_cell(cell: str, where: str) -> None:
-    try:
-        float(cell)
-    except ValueError:
-        what = f"{cell.strip()!r} is not a number" if cell.strip() else "is empty"
-        raise InputError(what, where, FIX_NUMBER) from None

@@ -15,8 +15,8 @@ from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import CLASSES, VARIATION
 from cohabit.predict.variability_scores import Judged
 from cohabit.report.figures import Figure, colour, layout, safe
-from cohabit.report.html import assembled_page, new_page
-from cohabit.report.html_tables import escaped
+from cohabit.report.html import Page, assembled_page
+from cohabit.report.html_tables import escaped, table
 
 TITLE = "A model of when the machine is too noisy"
 BINS = 10
@@ -38,11 +38,15 @@ def learner_figure(by_model: Mapping[str, Mapping[str, Any]]) -> Figure:
     names = list(by_model)
     traces = [
         {
-            "type": "bar", "name": label, "x": names, "y": [by_model[name][key] for name in names],
-            "marker": {"color": colour(number)}, "hovertemplate": f"%{{x}}, {label}: %{{y:.3f}}<extra></extra>",
+            "type": "bar",
+            "name": label,
+            "x": names,
+            "y": [by_model[name][key] for name in names],
+            "marker": {"color": colour(number)},
+            "hovertemplate": f"%{{x}}, {label}: %{{y:.3f}}<extra></extra>",
         }
         for number, (key, label) in enumerate((("f1_grouped", "unseen applications"), ("f1_stratified", "unseen runs")))
-    ]  # fmt: skip
+    ]
     plan = layout(320, "", "F1", showlegend=True, barmode="group", xaxis={"type": "category"})
     return {"data": traces, "layout": plan}
 
@@ -50,9 +54,13 @@ def learner_figure(by_model: Mapping[str, Mapping[str, Any]]) -> Figure:
 def size_figure(by_size: Mapping[str, float | None]) -> Figure:
     """Draw F1 by number of columns."""
     trace = {
-        "type": "scatter", "mode": "lines+markers", "x": [int(size) for size in by_size], "y": list(by_size.values()),
-        "line": {"color": colour(0)}, "hovertemplate": "%{x} columns: F1 %{y:.3f}<extra></extra>",
-    }  # fmt: skip
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": [int(size) for size in by_size],
+        "y": list(by_size.values()),
+        "line": {"color": colour(0)},
+        "hovertemplate": "%{x} columns: F1 %{y:.3f}<extra></extra>",
+    }
     return {"data": [trace], "layout": layout(280, "columns kept", "F1", xaxis={"type": "log"})}
 
 
@@ -65,19 +73,30 @@ def trust_figure(unseen: Sequence[Judged], model: VariabilityModel) -> Figure:
     top = max([*said, *seen, 0.01])
     traces: list[Figure] = [
         {
-            "type": "scatter", "mode": "markers", "name": "runs", "x": said, "y": seen,
+            "type": "scatter",
+            "mode": "markers",
+            "name": "runs",
+            "x": said,
+            "y": seen,
             "marker": {"size": 9, "color": colour(0)},
             "hovertemplate": "said %{x:.2f}, happened %{y:.2f}<extra></extra>",
         },
-        {"type": "scatter", "mode": "lines", "name": "right", "x": [0, top], "y": [0, top],
-         "line": {"color": colour(7), "dash": "dot", "width": 1.5}, "hoverinfo": "skip"},
-    ]  # fmt: skip
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "right",
+            "x": [0, top],
+            "y": [0, top],
+            "line": {"color": colour(7), "dash": "dot", "width": 1.5},
+            "hoverinfo": "skip",
+        },
+    ]
     return {"data": traces, "layout": layout(320, "probability of variation", "share that varied", showlegend=True)}
 
 
 def render_variability(document: Mapping[str, Any], unseen: Sequence[Judged], model: VariabilityModel) -> str:
     """Return the whole page as text."""
-    page = new_page()
+    page = Page()
     lead = "".join(f'<p class="lead">{escaped(words)}</p>' for words in _sentences(document))
     page.parts.append(f"<header><h1>{escaped(TITLE)}</h1>{lead}</header>")
     learners = page.picture(learner_figure(document["by_model"]), "F1 per learner", LEARNER_WORDS)
@@ -85,18 +104,35 @@ def render_variability(document: Mapping[str, Any], unseen: Sequence[Judged], mo
     names = [safe(name) for name in CLASSES]
     page.add_section(
         "What happened and what was said",
-        _table(("happened", *(f"said {name}" for name in names)),
-               [[name, *map(str, row)] for name, row in zip(names, document["confusion_classes"], strict=True)]),
-    )  # fmt: skip
-    page.add_section("What its probabilities are worth",
-                     page.picture(trust_figure(unseen, model), "Probability and frequency", TRUST_WORDS))  # fmt: skip
+        _table(
+            ("happened", *(f"said {name}" for name in names)),
+            [[name, *map(str, row)] for name, row in zip(names, document["confusion_classes"], strict=True)],
+        ),
+    )
+    page.add_section(
+        "What its probabilities are worth",
+        page.picture(trust_figure(unseen, model), "Probability and frequency", TRUST_WORDS),
+    )
     if len(document["by_size"]) > 1:
         page.add_section("Columns", page.picture(size_figure(document["by_size"]), "F1 by columns", SIZE_WORDS))
     heads = ("application", "runs", "varying", "F1 when left out", "mean (s)", "deviation (s)")
-    page.add_section("Applications", _table(heads, [
-        [name, str(one["runs"]), str(one["varying"]), _number(one["f1"]), f"{one['mean_s']:.1f}",
-         f"{one['deviation_s']:.1f}"] for name, one in document["by_application"].items()
-    ]))  # fmt: skip
+    page.add_section(
+        "Applications",
+        _table(
+            heads,
+            [
+                [
+                    name,
+                    str(one["runs"]),
+                    str(one["varying"]),
+                    _number(one["f1"]),
+                    f"{one['mean_s']:.1f}",
+                    f"{one['deviation_s']:.1f}",
+                ]
+                for name, one in document["by_application"].items()
+            ],
+        ),
+    )
     kept = document["features_kept"]
     more = f" and {len(kept) - COLUMNS_SHOWN} more" if len(kept) > COLUMNS_SHOWN else ""
     page.add_section("What it goes by", f"<p>{escaped(', '.join(kept[:COLUMNS_SHOWN]) + more)}.</p>")
@@ -127,13 +163,8 @@ def _number(value: float | None) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(
-        f'<th scope="col" class="{"number" if at else ""}">{escaped(text)}</th>' for at, text in enumerate(heads)
+    body = (
+        f'<th scope="row">{escaped(first)}</th>' + "".join(f'<td class="number">{escaped(cell)}</td>' for cell in rest)
+        for first, *rest in rows
     )
-    body = "".join(
-        f'<tr><th scope="row">{escaped(row[0])}</th>'
-        + "".join(f'<td class="number">{escaped(cell)}</td>' for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return table([(text, "number" if at else "") for at, text in enumerate(heads)], body)

@@ -59,8 +59,9 @@ def read_capacities(path: Path) -> Document:
             f"is not a file of capacities ({error})", str(path), "make one with: cohabit measure capacity"
         ) from None
     if found.format != FORMAT or found.version > VERSION:
-        raise InputError(f"has format {found.format} version {found.version}", str(path),
-                         f"this program reads {FORMAT} {VERSION}")  # fmt: skip
+        raise InputError(
+            f"has format {found.format} version {found.version}", str(path), f"this program reads {FORMAT} {VERSION}"
+        )
     return found
 
 
@@ -75,7 +76,7 @@ def keep_capacity(points: tuple[tuple[int, float], ...], size_mb: float, path: P
     return {"hardware": hardware_name(), "bandwidth_gbs": gbs, "size_mb": size_mb, "file": str(path)}
 
 
-def known_capacity(path: Path | None = None) -> tuple[tuple[int, float], ...]:
+def known_capacity() -> tuple[tuple[int, float], ...]:
     """Return (active cores, GB/s) of this machine for NodeGroup.bandwidth_gbs; empty if it was not measured."""
-    found = read_capacities(path or usual_path()).machines.get(hardware_name())
+    found = read_capacities(usual_path()).machines.get(hardware_name())
     return () if found is None else tuple(sorted((int(cores), value) for cores, value in found.gbs.items()))

@@ -24,6 +24,10 @@ from cohabit.whole_files import replacing
 
 SCHEMA_VERSION = 1
 CLOCK = "clock"
+META_COLUMNS = (
+    "meta.pair_time_s", "meta.pair_repeats", "meta.pair_noise_percent", "meta.restarts", "meta.solo_repeats",
+    "meta.solo_noise_percent",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,15 +72,16 @@ def write_data(
     """Write both files, the sidecar first, so that no data set is without one; return the source of each counter."""
     readings = {name: one.with_time() for name, one in alone.items()}
     counters = comparable(readings)
-    columns = ["app", "other", "target", "app_time_s"]
-    stats = {name: [suffix for suffix, _ in readings[next(iter(readings))][name].columns()] for name in counters}
-    for role in ("primary", "other"):
-        columns += [f"{role}.{name}_{suffix}" for name in counters for suffix in stats[name]]
-    columns += ["meta.pair_time_s", "meta.pair_repeats", "meta.pair_noise_percent", "meta.restarts",
-                "meta.solo_repeats", "meta.solo_noise_percent"]  # fmt: skip
+    first = next(iter(readings.values()))
+    sources = {"target": CLOCK, "app_time_s": CLOCK} | {
+        f"{role}.{name}_{suffix}": counters[name]
+        for role in ("primary", "other")
+        for name in counters
+        for suffix, _ in first[name].columns()
+    }
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(["app", "other", *sources, *META_COLUMNS])
     for (app, other), pair in pairs.items():
         one = alone[app]
         row: list[object] = [app, other, pair.degradation(one.mean_s), one.mean_s]
@@ -85,9 +90,6 @@ def write_data(
         row += [statistics.fmean(pair.times_s), len(pair.times_s), _noise(pair.times_s), pair.restarts]
         row += [len(one.times_s), one.noise_percent]
         writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else "" if cell is None else cell for cell in row])
-    sources = {"target": CLOCK, "app_time_s": CLOCK}
-    for role in ("primary", "other"):
-        sources |= {f"{role}.{name}_{suffix}": counters[name] for name in counters for suffix in stats[name]}
     with replacing(sidecar(out)) as stream:
         stream.write(json.dumps(_description(plan, sources), indent=1).encode() + b"\n")
     with replacing(out) as stream:
@@ -122,9 +124,13 @@ def machine() -> dict[str, Any]:
         facts = {}
     part = " ".join(facts[key] for key in ("CPU implementer", "CPU part") if key in facts)
     return {
-        "cpu": facts.get("model name") or f"{platform.machine()} {part}".strip(), "machine": platform.machine(),
-        "cores": os.cpu_count(), "caches_kib": _caches(), "memory_mb": _memory_mb(), "kernel": platform.release(),
-    }  # fmt: skip
+        "cpu": facts.get("model name") or f"{platform.machine()} {part}".strip(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "caches_kib": _caches(),
+        "memory_mb": _memory_mb(),
+        "kernel": platform.release(),
+    }
 
 
 def _description(plan: Plan, sources: dict[str, str]) -> dict[str, Any]:
@@ -138,9 +144,11 @@ def _description(plan: Plan, sources: dict[str, str]) -> dict[str, Any]:
         for one in plan.program
     ]
     return {
-        "schema_version": SCHEMA_VERSION, "sources": sources, "environment": machine() | versions | binding,
+        "schema_version": SCHEMA_VERSION,
+        "sources": sources,
+        "environment": machine() | versions | binding,
         "programs": programs,
-    }  # fmt: skip
+    }
 
 
 def _without_folder(word: str) -> str:

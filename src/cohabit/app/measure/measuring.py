@@ -35,15 +35,6 @@ Advance = Callable[[int, int], None]
 
 
 @dataclass
-class Failure:
-    """A pair that could not be measured."""
-
-    app: str
-    other: str
-    reason: str
-
-
-@dataclass
 class Measurement:
     """A plan and the data set it fills."""
 
@@ -53,7 +44,7 @@ class Measurement:
     folder: Path  # for output of programs and files of sensors
     sources: list[Source] = field(default_factory=list)
     imported: dict[str, Readings] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[dict[str, str]] = field(default_factory=list)  # pairs that could not be measured
 
     def runs(self) -> list[Key]:
         """Return every run to do, in order: rounds alone, runs inside slow tools, then pairs."""
@@ -122,7 +113,7 @@ def measure(job: Measurement, advance: Advance | None = None) -> None:
         else:
             result = _pair(job, programs[name], programs[key[2]])
         if "reason" in result:
-            job.failures.append(Failure(name, key[2], result["reason"]))
+            job.failures.append({"app": name, "other": key[2], "reason": result["reason"]})
         else:
             job.progress.add(key, result)
 
@@ -132,13 +123,17 @@ def finish(job: Measurement) -> dict[str, Any]:
     alone = {one.name: _gathered_alone(job, one.name) for one in job.plan.program}
     pairs = dict(_gathered_pairs(job))
     if not pairs:
-        raise InputError("no pair could be measured: " + job.failures[0].reason, str(job.out), "look at its programs")
+        raise InputError(
+            "no pair could be measured: " + job.failures[0]["reason"], str(job.out), "look at its programs"
+        )
     counters = write_data(job.out, job.plan, alone, pairs)
     if not job.failures:
         job.progress.forget()
     noise = {name: one.noise_percent for name, one in alone.items()}
     return {
-        "complete": not job.failures, "out": str(job.out), "rows": len(pairs),
+        "complete": not job.failures,
+        "out": str(job.out),
+        "rows": len(pairs),
         "solo_s": {name: round(one.mean_s, 4) for name, one in alone.items()},
         "noise_percent": {name: None if value is None else round(value, 3) for name, value in noise.items()},
         "noisy": [name for name, value in noise.items() if value is not None and value > NOISY_PERCENT],
@@ -148,8 +143,9 @@ def finish(job: Measurement) -> dict[str, Any]:
             }
             for app, one in alone.items()
         },
-        "failed": [vars(one) for one in job.failures], "counters": counters,
-    }  # fmt: skip
+        "failed": job.failures,
+        "counters": counters,
+    }
 
 
 def so_far(job: Measurement) -> dict[str, Any]:
@@ -157,9 +153,18 @@ def so_far(job: Measurement) -> dict[str, Any]:
     keys = job.runs()
     done = [key for key in keys if key in job.progress.done]
     return {
-        "complete": False, "out": str(job.out), "progress": str(job.progress.path), "runs": len(done), "of": len(keys),
-        "pairs": sum(key[0] == "pair" for key in done), "of_pairs": sum(key[0] == "pair" for key in keys),
-    }  # fmt: skip
+        "complete": False,
+        "out": str(job.out),
+        "progress": str(job.progress.path),
+        "runs": len(done),
+        "of": len(keys),
+        "pairs": sum(key[0] == "pair" for key in done),
+        "of_pairs": sum(key[0] == "pair" for key in keys),
+    }
+
+
+def _failure(job: Measurement, status: int) -> str:
+    return status_words(status) + last_words(job.folder / "primary.err")
 
 
 def _request(job: Measurement, program: Program, beside: bool = False, sample: bool = False) -> Request:
@@ -167,9 +172,12 @@ def _request(job: Measurement, program: Program, beside: bool = False, sample: b
     other = program.beside if beside else program.sample if sample else []
     return Request(
         command=tuple(other or program.command),
-        cores=job.plan.cpus(program, beside), environment=dict(os.environ) | program.env, folder=Path(program.cwd),
-        stdout=job.folder / f"{role}.out", stderr=job.folder / f"{role}.err",
-    )  # fmt: skip
+        cores=job.plan.cpus(program, beside),
+        environment=dict(os.environ) | program.env,
+        folder=Path(program.cwd),
+        stdout=job.folder / f"{role}.out",
+        stderr=job.folder / f"{role}.err",
+    )
 
 
 def _timed(job: Measurement, program: Program, sample: bool = False) -> float:
@@ -178,11 +186,11 @@ def _timed(job: Measurement, program: Program, sample: bool = False) -> float:
         running.release()
         ended = running.wait(job.plan.limit_s)
     if ended is None:
-        raise InputError(f"{program.name!r} ran longer than {job.plan.limit_s:g} s alone", "",
-                         "give it less work, or raise limit_s")  # fmt: skip
+        raise InputError(
+            f"{program.name!r} ran longer than {job.plan.limit_s:g} s alone", "", "give it less work, or raise limit_s"
+        )
     if ended.status != 0:
-        raise InputError(f"{program.name!r} fails alone ({_status(ended.status)}{_last_words(job.folder)})", "",
-                         "make it work first")  # fmt: skip
+        raise InputError(f"{program.name!r} fails alone ({_failure(job, ended.status)})", "", "make it work first")
     return ended.run_s
 
 
@@ -190,8 +198,11 @@ def _alone(job: Measurement, program: Program) -> dict[str, Any]:
     live = [source for source in job.sources if not source.slows_down]
     ended, readings = observe(_request(job, program), live, job.folder, job.plan.limit_s)
     if ended.status != 0:
-        raise InputError(f"{program.name!r} fails alone ({_status(ended.status)}{_last_words(job.folder)})", "",
-                         "make it work every time")  # fmt: skip
+        raise InputError(
+            f"{program.name!r} fails alone ({_failure(job, ended.status)})",
+            "",
+            "make it work every time",
+        )
     return {"run_s": ended.run_s, "readings": _plain(readings)}
 
 
@@ -228,9 +239,11 @@ def _pair(job: Measurement, program: Program, other: Program) -> dict[str, Any]:
                 if beside.ended is None:
                     beside.stop()
                 elif beside.ended.status != 0:
-                    return {"reason": f"{other.name} failed beside {program.name} ({_status(beside.ended.status)})"}
+                    return {
+                        "reason": f"{other.name} failed beside {program.name} ({status_words(beside.ended.status)})"
+                    }
     if first.ended.status != 0:
-        return {"reason": f"{program.name} failed beside {other.name} ({_status(first.ended.status)})"}
+        return {"reason": f"{program.name} failed beside {other.name} ({status_words(first.ended.status)})"}
     return {"run_s": first.ended.run_s, "restarts": restarts}
 
 
@@ -262,14 +275,15 @@ def _readings(run: dict[str, Any]) -> Readings:
     return {name: Summary(*values) for name, values in run["readings"].items()}
 
 
-def _status(status: int) -> str:
+def status_words(status: int) -> str:
+    """Describe how a program ended."""
     return f"status {status}" if status >= 0 else f"signal {-status}"
 
 
-def _last_words(folder: Path) -> str:
-    """Return the end of a failed program's output."""
+def last_words(errors: Path) -> str:
+    """Return the last line of a failed program's output."""
     try:
-        lines = (folder / "primary.err").read_text(errors="replace").split("\n")
+        lines = errors.read_text(errors="replace").split("\n")
     except OSError:
         return ""
     said = [line.strip() for line in lines if line.strip()]

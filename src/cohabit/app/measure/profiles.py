@@ -14,9 +14,8 @@ import msgspec
 
 from cohabit.app.client.client import NOT_FOUND, Client
 from cohabit.app.client.connection import Refused
-from cohabit.model.cluster import NodeGroup
+from cohabit.model.cluster import NodeGroup, node_of_key
 from cohabit.model.errors import InputError
-from cohabit.model.hardware import node_of_key
 from cohabit.model.profile import SHARED, Demand, Profile, classify, demand, owner_of, stream_gbs
 from cohabit.model.program import profile_of
 from cohabit.store.json_form import parse_json
@@ -37,35 +36,35 @@ class Described(NamedTuple):
     notes: dict[str, str]  # the sources of the numbers
 
 
-class Wish(NamedTuple):
-    """What the caller specifies of the machine; 0: not specified."""
+class NodeSize(NamedTuple):
+    """Properties of the machine that the caller specifies; 0: not specified."""
 
     cores: int = 0
     ways: int = 0
 
 
-NO_WISH = Wish()
+UNSPECIFIED = NodeSize()
 
 
-def profiles_in(path: Path, wish: Wish = NO_WISH) -> tuple[list[Described], str]:
+def profiles_in(path: Path, size: NodeSize = UNSPECIFIED) -> tuple[list[Described], str]:
     """Read profiles from any known file: programs.json, measured curves (CSV) or exported profiles; and a warning."""
     if ".csv" in path.suffixes:
         programs = read_curves(path)
-        return of_programs(programs, wish, str(path)), programs.warning
+        return of_programs(programs, size, str(path)), programs.warning
     text = read_text(path)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "profiles" in document and "programs" not in document:
-        return [described(one, wish) for one in parse_json(text, str(path)).values()], ""
+        return [described(one, size) for one in parse_json(text, str(path)).values()], ""
     programs = parse_programs(text, str(path))
-    return of_programs(programs, wish, str(path)), programs.warning
+    return of_programs(programs, size, str(path)), programs.warning
 
 
-def profiles_of_catalogue(name: str, wish: Wish = NO_WISH) -> list[Described]:
+def profiles_of_catalogue(name: str, size: NodeSize = UNSPECIFIED) -> list[Described]:
     """Return the profiles that a perfect profiler would record of a catalogue's programs."""
-    return of_programs(catalogue(name).programs, wish, f"catalogue {name}")
+    return of_programs(catalogue(name).programs, size, f"catalogue {name}")
 
 
 def is_catalogue(name: str) -> bool:
@@ -73,12 +72,12 @@ def is_catalogue(name: str) -> bool:
     return name in CATALOGUES and not Path(name).exists()
 
 
-def of_programs(programs: Programs, wish: Wish, where: str) -> list[Described]:
+def of_programs(programs: Programs, size: NodeSize, where: str) -> list[Described]:
     """Return calibrated profiles at the points of the file, on its machine unless the caller specifies another."""
     stated = programs.machine.node if programs.machine is not None else None
-    known = stated is not None or bool(wish.cores and wish.ways)
+    known = stated is not None or bool(size.cores and size.ways)
     most_ways = max(one.ipc.ways[-1] for one in programs.values())
-    node = _node(stated or NodeGroup(1, max(one.processes for one in programs.values()), ways=most_ways), wish)
+    node = _node(stated or NodeGroup(1, max(one.processes for one in programs.values()), ways=most_ways), size)
     check_ways(programs, node.ways, where)
     found = []
     for program in programs.values():
@@ -89,22 +88,22 @@ def of_programs(programs: Programs, wish: Wish, where: str) -> list[Described]:
     return found
 
 
-def described(profile: Profile, wish: Wish = NO_WISH) -> Described:
+def described(profile: Profile, size: NodeSize = UNSPECIFIED) -> Described:
     """Return a stored profile with the node its hardware key describes, else the smallest node it could have run on."""
     node = node_of_key(profile.hardware, MIN_WAYS)
     if node is None:
         curves = [one.ipc for one in profile.scales if one.ipc is not None]
         node = NodeGroup(1, profile.processes, ways=max((curve.ways[-1] for curve in curves), default=0))
-    return Described(profile, _node(node, wish), "", "", {})
+    return Described(profile, _node(node, size), "", "", {})
 
 
-def _node(node: NodeGroup, wish: Wish) -> NodeGroup:
-    for option, value in (("--cores", wish.cores), ("--ways", wish.ways)):
+def _node(node: NodeGroup, size: NodeSize) -> NodeGroup:
+    for option, value in (("--cores", size.cores), ("--ways", size.ways)):
         if value < 0:
             raise InputError(f"{option} {value} is negative", "", "give a whole number from 1 up")
-    ways = wish.ways or node.ways
+    ways = size.ways or node.ways
     least = min(max(node.min_ways, MIN_WAYS), ways or MIN_WAYS)
-    return replace(node, cores=wish.cores or node.cores, ways=ways, min_ways=least)
+    return replace(node, cores=size.cores or node.cores, ways=ways, min_ways=least)
 
 
 def best_of(found: Iterable[Described], program: str, owner: str | None = None) -> Described | None:

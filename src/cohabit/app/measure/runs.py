@@ -28,7 +28,7 @@ from cohabit.agent.launch.process import Request, launch
 from cohabit.app.learn.variability_data import APP, META, RUN, START, TYPE
 from cohabit.app.measure.measuring import check_out
 from cohabit.app.measure.runs_plan import SLURM, Interference, RunsPlan, TimedProgram
-from cohabit.app.measure.runs_window import WindowReader
+from cohabit.app.measure.runs_window import WindowBefore
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import feature_names
 from cohabit.model.units import SECOND
@@ -44,14 +44,6 @@ Advance = Callable[[int, int], None]
 Say = Callable[[str], None]
 # The script that Slurm runs: it reports the job's own times, so the wait in the queue does not count.
 JOB_SCRIPT = "began=$(date +%s%N); {command}; status=$?; echo $began $(date +%s%N) $status > {report}; exit $status"
-
-
-@dataclass(frozen=True)
-class Timed:
-    """One run that succeeded."""
-
-    start_us: int
-    run_s: float
 
 
 @dataclass
@@ -109,7 +101,7 @@ class Campaign:
 
     plan: RunsPlan
     table: Table
-    reader: WindowReader
+    window_before: WindowBefore
     folder: Path  # for output of programs and reports of jobs
     say: Say
     failures: list[str] = field(default_factory=list)
@@ -127,13 +119,13 @@ class Campaign:
 
 
 @contextmanager
-def campaign(plan: RunsPlan, table: Table, reader: WindowReader, say: Say) -> Iterator[Campaign]:
+def campaign(plan: RunsPlan, table: Table, window_before: WindowBefore, say: Say) -> Iterator[Campaign]:
     """Yield a campaign with a temporary folder of its own."""
     place = table.path.absolute().parent
     place.mkdir(parents=True, exist_ok=True)
     beside = place if plan.launcher == SLURM else None  # the job's node must be able to see it
     with tempfile.TemporaryDirectory(prefix=".cohabit-runs-", dir=beside) as folder:
-        yield Campaign(plan, table, reader, Path(folder), say)
+        yield Campaign(plan, table, window_before, Path(folder), say)
 
 
 def collect(job: Campaign, advance: Advance | None = None) -> None:
@@ -157,7 +149,7 @@ def _await_window(job: Campaign) -> None:
     """Wait for the first window to complete, as sampling may have just begun."""
     patience_s = PATIENCE * job.plan.window_s + SETTLING_S
     deadline_s = time.monotonic() + patience_s
-    while job.reader.before(time.time_ns() // 1000) is None:
+    while job.window_before(time.time_ns() // 1000) is None:
         if time.monotonic() > deadline_s:
             fix = "start `cohabit telemetry collect`, or lengthen window_s"
             raise InputError(f"telemetry had nothing to say for {patience_s:.0f} s", "", fix)
@@ -165,43 +157,50 @@ def _await_window(job: Campaign) -> None:
 
 
 def _one(job: Campaign, turn: int, program: TimedProgram, loaded: threading.Event) -> None:
-    """Do one run: canary if wanted, the program, its window, its row; report and record failures."""
+    """Do one run and keep it; report and record failures."""
     try:
-        asked_us = time.time_ns() // 1000  # a window that ended later would include the canary itself
-        sung = send_canary(job.plan.canary.canary()) if job.plan.canary is not None else None
-        beside = loaded.is_set()
-        timed = _submitted(job, program) if job.plan.launcher == SLURM else _launched(job, program)
-        features = _features(job, timed.start_us if sung is None else asked_us)
+        row = _row(job, turn, program, loaded)
     except InputError as error:
         sentence = f"{program.name}, round {turn}: {error.what}"
         job.failures.append(sentence)
         job.say(sentence)
         return
-    row: dict[str, Any] = {
-        APP: program.name, START: f"{timed.start_us / SECOND:.6f}", RUN: timed.run_s, TYPE: program.workload_type,
-        CAMPAIGN: job.plan.digest(), ROUND: turn, COST: sung.cost_s if sung else 0.0, LOADED: int(beside),
-    }  # fmt: skip
-    features |= sung.features if sung else {}
+    job.table.add(row)
+    job.kept += 1
+
+
+def _row(job: Campaign, turn: int, program: TimedProgram, loaded: threading.Event) -> dict[str, Any]:
+    """Run the canary if wanted, then the program; return its row with the window before it."""
+    asked_us = time.time_ns() // 1000  # a window that ended later would include the canary itself
+    sent = send_canary(job.plan.canary.canary()) if job.plan.canary is not None else None
+    beside = loaded.is_set()
+    start_us, run_s = _submitted(job, program) if job.plan.launcher == SLURM else _launched(job, program)
+    features = {**_features(job, start_us if sent is None else asked_us), **(sent.features if sent else {})}
     if not job.table.header:
         job.table.header = [*FRONT, *features, *BACK]
     lost = [name for name in job.table.features if not np.isfinite(features.get(name, np.nan))]
     if lost:
-        sentence = f"{program.name}, round {turn}: {lost[0]} is missing{' and others' if lost[1:] else ''}; not kept"
-        job.failures.append(sentence)
-        job.say(sentence)
-        return
-    job.table.add(features | row)
-    job.kept += 1
+        raise InputError(f"{lost[0]} is missing{' and others' if lost[1:] else ''}; not kept", "", "")
+    return {
+        **features,
+        APP: program.name,
+        START: f"{start_us / SECOND:.6f}",
+        RUN: run_s,
+        TYPE: program.workload_type,
+        CAMPAIGN: job.plan.digest(),
+        ROUND: turn,
+        COST: sent.cost_s if sent else 0.0,
+        LOADED: int(beside),
+    }
 
 
 def _features(job: Campaign, start_us: int) -> dict[str, float]:
     """Return the counters before the run; for the first row, drop counters without data permanently."""
-    window = job.reader.before(start_us)
+    window = job.window_before(start_us)
     if window is None:
         raise InputError("telemetry has no window before it began; not kept", "", "")
     assert window.end_us <= start_us, "a window from the future would leak"
-    names, values = feature_names(window.counters), window.of_all_nodes
-    found = dict(zip(names, values.tolist(), strict=True))
+    found = dict(zip(feature_names(window.counters), window.of_all_nodes.tolist(), strict=True))
     if job.table.header:
         return found
     silent = [name for name, value in found.items() if not np.isfinite(value)]
@@ -210,11 +209,16 @@ def _features(job: Campaign, start_us: int) -> dict[str, float]:
     return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
-def _launched(job: Campaign, program: TimedProgram) -> Timed:
+def _launched(job: Campaign, program: TimedProgram) -> tuple[int, float]:
+    """Run the program here; return its start (us) and its run time (s)."""
     request = Request(
-        command=tuple(program.command), cores=tuple(program.cores), environment=dict(os.environ) | program.env,
-        folder=Path(program.cwd), stdout=job.folder / "run.out", stderr=job.folder / "run.err",
-    )  # fmt: skip
+        command=tuple(program.command),
+        cores=tuple(program.cores),
+        environment=dict(os.environ) | program.env,
+        folder=Path(program.cwd),
+        stdout=job.folder / "run.out",
+        stderr=job.folder / "run.err",
+    )
     with launch(request) as running:
         start_us = time.time_ns() // 1000
         running.release()
@@ -223,26 +227,35 @@ def _launched(job: Campaign, program: TimedProgram) -> Timed:
         raise InputError(f"ran longer than {job.plan.limit_s:g} s", "", "")
     if ended.status != 0:
         raise InputError(f"failed with status {ended.status}", "", "")
-    return Timed(start_us, ended.run_s)
+    return start_us, ended.run_s
 
 
 def sbatch_command(plan: RunsPlan, program: TimedProgram, report: Path) -> tuple[str, ...]:
     """Return the command that runs a program as a Slurm job and waits for its end; the job inherits its environment."""
     script = JOB_SCRIPT.format(command=shlex.join(program.command), report=shlex.quote(str(report)))
     return (
-        "sbatch", "--parsable", "--wait", f"--job-name={program.name}", f"--chdir={program.cwd}", "--output=/dev/null",
-        "--export=ALL", *plan.sbatch, f"--wrap={script}",
-    )  # fmt: skip
+        "sbatch",
+        "--parsable",
+        "--wait",
+        f"--job-name={program.name}",
+        f"--chdir={program.cwd}",
+        "--output=/dev/null",
+        "--export=ALL",
+        *plan.sbatch,
+        f"--wrap={script}",
+    )
 
 
-def _submitted(job: Campaign, program: TimedProgram) -> Timed:
-    """Run the program as a Slurm job; its own clock gives start and end."""
+def _submitted(job: Campaign, program: TimedProgram) -> tuple[int, float]:
+    """Run the program as a Slurm job; its own clock gives start and end. Return the same."""
     report, said, complaint = (job.folder / name for name in ("report", "sbatch.out", "sbatch.err"))
     report.unlink(missing_ok=True)
     request = Request(
-        sbatch_command(job.plan, program, report), environment=dict(os.environ) | program.env, stdout=said,
+        sbatch_command(job.plan, program, report),
+        environment=dict(os.environ) | program.env,
+        stdout=said,
         stderr=complaint,
-    )  # fmt: skip
+    )
     ended = None
     try:
         with launch(request) as running:
@@ -260,7 +273,7 @@ def _submitted(job: Campaign, program: TimedProgram) -> Timed:
         raise InputError(f"did not run as a Slurm job{': ' + lines[-1] if lines else ''}", "", "") from None
     if status != 0:
         raise InputError(f"failed with status {status}", "", "")
-    return Timed(began_ns // 1000, (ended_ns - began_ns) * 1e-9)
+    return began_ns // 1000, (ended_ns - began_ns) * 1e-9
 
 
 def _cancel(said: Path, say: Say) -> None:
@@ -313,6 +326,12 @@ def account(job: Campaign) -> dict[str, Any]:
     """Return the document of the verb."""
     done, of = len(job.table.done(job.plan.digest())), job.plan.repeats * len(job.plan.program)
     return {
-        "out": str(job.table.path), "complete": done == of, "runs": done, "of": of, "added": job.kept,
-        "rows": len(job.table.rows), "features": len(job.table.features), "failed": job.failures,
-    }  # fmt: skip
+        "out": str(job.table.path),
+        "complete": done == of,
+        "runs": done,
+        "of": of,
+        "added": job.kept,
+        "rows": len(job.table.rows),
+        "features": len(job.table.features),
+        "failed": job.failures,
+    }

@@ -6,16 +6,14 @@ The format is in docs/variability.md. Everything that can be refused is refused 
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from pathlib import Path
 
 import msgspec
 
 from cohabit.agent.canary.running import LIMIT_S, REDUCE_ROUNDS, RING_ROUNDS, SIZE_MB, Canary
-from cohabit.agent.cores import allowed_cores
 from cohabit.agent.launch.process import find_command
-from cohabit.app.measure.programs import Program
-from cohabit.app.scenario.typed_toml import refuse_untrusted
+from cohabit.app.measure.programs import Program, check_command, check_cpus, check_names
+from cohabit.app.scenario.typed_toml import read_typed
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WORKLOAD_TYPES
 
@@ -76,42 +74,18 @@ class RunsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_runs_plan(path: Path) -> RunsPlan:
     """Read and check it; folders in it are relative to it."""
-    refuse_untrusted(path)
-    where = str(path)
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError("there is no such file", where, "check the path") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
-        raise InputError(f"cannot be read: {reason}", where, "give a TOML file of programs") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not valid TOML: {error}", where, "correct that line") from error
-    try:
-        plan = msgspec.convert(data, RunsPlan, strict=True)
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        key = place.strip("`$.") or "top level"
-        raise InputError(message[:1].lower() + message[1:], f"{where}: {key}", "see docs/variability.md") from error
-    folder = path.parent.absolute()
+    plan, folder = read_typed(path, RunsPlan, "docs/variability.md"), path.parent.absolute()
     programs = [msgspec.structs.replace(one, cwd=str(folder / one.cwd)) for one in plan.program]
     load = plan.interference
     if load is not None:
         load = msgspec.structs.replace(load, cwd=str(folder / load.cwd))
     plan = msgspec.structs.replace(plan, program=programs, interference=load)
-    _check(plan, where)
+    _check(plan, str(path))
     return plan
 
 
 def _check(plan: RunsPlan, where: str) -> None:
-    if not plan.program:
-        raise InputError("names no programs", where, f"add at least one: {EXAMPLE}")
-    names = [one.name for one in plan.program]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"the name {name!r} stands there {names.count(name)} times", where, "names must differ")
-        if not name.strip() or any(sign in name for sign in ',"\n'):
-            raise InputError(f"the name {name!r} cannot be used", where, "give letters, digits and dashes")
+    check_names(plan.program, where, EXAMPLE)
     for one in plan.program:
         if one.workload_type not in WORKLOAD_TYPES:
             what = f"the workload_type of {one.name!r} is {one.workload_type!r}"
@@ -135,19 +109,9 @@ def _check_host(plan: RunsPlan, where: str) -> None:
         started += [(one.name, one) for one in plan.program]
     if plan.interference is not None:
         started.append(("interference", plan.interference))
-    mine = allowed_cores()
     for name, one in started:
-        if not one.command or not one.command[0] or any("\0" in word for word in one.command):
-            raise InputError(f"the command of {name!r} is empty or has a zero byte", where, "give a list of words")
-        if not Path(one.cwd).is_dir():
-            raise InputError(f"the folder of {name!r} does not exist", where, "correct its cwd")
-        for cpu in one.cores:
-            if cpu not in mine:
-                raise InputError(f"CPU {cpu} cannot be used", where, f"choose from {', '.join(map(str, mine))}")
-        try:
-            find_command(one.command, None if "PATH" not in one.env else one.env, Path(one.cwd))
-        except InputError as error:
-            raise InputError(f"{name!r}: {error.what}", where, error.fix) from None
+        check_command(name, one.command, one.env, one.cwd, where)
+        check_cpus(one.cores, where)
     if plan.launcher == SLURM:
         if plan.canary is not None:
             fix = "leave canary out, or start it inside the job's own script"
@@ -155,9 +119,8 @@ def _check_host(plan: RunsPlan, where: str) -> None:
         try:
             find_command(["sbatch"])
         except InputError:
-            raise InputError(
-                "launcher is slurm, but there is no sbatch here", where, "run it on a submit host"
-            ) from None
+            what = "launcher is slurm, but there is no sbatch here"
+            raise InputError(what, where, "run it on a submit host") from None
     if plan.canary is not None:
         try:
             plan.canary.canary().check()

@@ -1,6 +1,6 @@
 """Counters before an instant, for `cohabit measure runs`: from a telemetry store, or sampled here.
 
-Both readers implement `before`. Nothing read after the instant may enter the result (RUSH R60).
+Nothing read after the instant may enter the result (RUSH R60).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,32 +17,11 @@ from cohabit.agent.samplers.catalogue import all_samplers
 from cohabit.agent.samplers.meter import Meter
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import Window
-from cohabit.model.units import SECOND
-
-if TYPE_CHECKING:
-    from cohabit.store.telemetry import TelemetryStore
 
 INTERVAL_S = 1.0
 KEPT_WINDOWS = 3  # a job's start is known only after it ended: look back further than one window
 Say = Callable[[str], None]
-
-
-class WindowReader(Protocol):
-    """A source of windows."""
-
-    def before(self, time_us: int) -> Window | None:
-        """Return the window before this instant; None if there is none."""
-        ...
-
-
-class StoredWindows:
-    """Windows of a store that `cohabit telemetry` fills."""
-
-    def __init__(self, store: TelemetryStore, span_us: int) -> None:
-        self.store, self.span_us = store, span_us
-
-    def before(self, time_us: int) -> Window | None:
-        return self.store.before(time_us, span_us=self.span_us)
+WindowBefore = Callable[[int], Window | None]  # the window before an instant; None: there is none
 
 
 class SampledHere:
@@ -95,8 +73,3 @@ class SampledHere:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._over.set()
         self._thread.join()
-
-
-def span_of(window_s: float) -> int:
-    """Convert a plan's seconds to a span."""
-    return round(window_s * SECOND)

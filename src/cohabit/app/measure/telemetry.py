@@ -6,6 +6,7 @@ the store, including the window in progress. A source that fails is reported and
 
 from __future__ import annotations
 
+import difflib
 import os
 import signal
 import threading
@@ -54,9 +55,13 @@ class Intake:
         self.last_us: int | None = None
 
     def take(
-        self, names: Sequence[str], nodes: NDArray[np.int64], times_us: NDArray[np.int64],
-        values: NDArray[np.float64], now_us: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        names: Sequence[str],
+        nodes: NDArray[np.int64],
+        times_us: NDArray[np.int64],
+        values: NDArray[np.float64],
+        now_us: int | None = None,
+    ) -> None:
         """Add samples of `names[nodes]`; windows that have ended by then go into the store."""
         for name in names:
             if name not in self._numbers:
@@ -189,12 +194,12 @@ def _repeat(plan: Plan, step: Callable[[int, float], None], advance: Advance | N
             return False
 
 
-def collect_here(plan: Plan, say: Say, advance: Advance | None = None, root: Path = Path("/")) -> dict[str, Any]:
+def collect_here(plan: Plan, say: Say, advance: Advance | None = None) -> dict[str, Any]:
     """Sample this node."""
     plan.check()
-    samplers = all_samplers(root)
+    samplers = all_samplers()
     if not any(one.offer().available for one in samplers):
-        raise InputError("no sampler works on this host", str(root), "it takes Linux, with /proc mounted")
+        raise InputError("no sampler works on this host", "/", "it takes Linux, with /proc mounted")
     with TelemetryWriter(plan.out, plan.keep_us) as store:
         _say_notes(store, say)
         meter = Meter(samplers, say)
@@ -294,8 +299,6 @@ def chosen_counters(wanted: Sequence[str]) -> list[str]:
         elif name in BY_NAME:
             found.append(name)
         else:
-            import difflib
-
             near = difflib.get_close_matches(name, [*SOURCES, *BY_NAME], n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"sources: {', '.join(SOURCES)}"
             raise InputError(f"there is no counter or source called {name!r}", "", hint)
@@ -303,9 +306,14 @@ def chosen_counters(wanted: Sequence[str]) -> list[str]:
 
 
 def shown(
-    folder: Path, since_us: int | None, last_us: int, until_us: int | None, nodes: Sequence[str],
-    counters: Sequence[str], now_us: int,
-) -> dict[str, Any]:  # fmt: skip
+    folder: Path,
+    since_us: int | None,
+    last_us: int,
+    until_us: int | None,
+    nodes: Sequence[str],
+    counters: Sequence[str],
+    now_us: int,
+) -> dict[str, Any]:
     """Return a store's windows over these nodes for a period (from `since_us`, or the `last_us` up to its end)."""
     store = TelemetryStore(folder)
     newest = store.newest_end_us()

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cohabit.app.scenario.reading import PolicyConfig, Scenario, half_life_us
+from cohabit.app.scenario.tables import PolicyConfig, Scenario
 from cohabit.app.scenario.typed_toml import refuse_for_root
-from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
-from cohabit.core.protocols import PolicySet
+from cohabit.core.kernels.bundles import CONSERVATIVE
+from cohabit.core.protocols import ANYBODY, SHARE_WITH, GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
-from cohabit.model.units import SECOND
-from cohabit.policy.backfill import reservation
-from cohabit.policy.gate.options import GateOptions
-from cohabit.policy.placement.options import PlacementOptions
+from cohabit.model.units import HOUR, SECOND
+from cohabit.policy.backfill import backfill_named
+from cohabit.policy.options import OBJECTIVES, GateOptions, PlacementOptions
 from cohabit.policy.registry import (
     BUNDLES,
     GUARANTEE,
@@ -38,10 +37,14 @@ if TYPE_CHECKING:
 
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 CONCERNED = {  # the placements that a key of [policy] applies to
-    "alpha": ("spread", "shepherd"), "beta": ("spread",), "scales": ("share", "spread"), "book_bandwidth": ("spread",),
-    "moves": ("shepherd",), "learn": ("spread", "shepherd"), "pairing": ("pair",), "degradation": ("pair",),
+    "alpha": ("spread", "shepherd", "joint"), "beta": ("spread", "joint"), "scales": ("share", "spread", "joint"),
+    "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",),
+    "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",), "degradation": ("pair",),
     "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
+VARYING = (  # keys beside a bundle that replace its own
+    "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate", "partition",
+)  # fmt: skip
 OF_A_GATE = ("variability", "skip_threshold", "delay_labels", "telemetry_nodes", "cost_aware", "choose_nodes")
 UNHEEDED = {  # keys of placement pair that a way of pairing ignores
     "consecutive": ("degradation", "model", "threshold_pct", "window", "refill"),
@@ -55,11 +58,7 @@ def resolve(config: PolicyConfig) -> dict[str, Any]:
     if config.name not in BUNDLES:
         raise unknown("policy", config.name, BUNDLES, LISTED_BY)
     chosen = dict(BUNDLES[config.name][0])
-    keys = (
-        "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate",
-        "partition",
-    )  # fmt: skip
-    for key in keys:
+    for key in VARYING:
         if (value := getattr(config, key)) is not None:
             chosen[key] = value
     return chosen
@@ -72,19 +71,18 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         chosen["placement"] = "exclusive"
     options = _options(config, str(chosen.get("pairing", "greedy")), oversubscribe)
     placer = make_placement(chosen["placement"], options)
-    backfill = reservation.from_name(chosen["backfill"])
+    backfill = backfill_named(chosen["backfill"])
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):
         raise InputError(
-            f"backfill_order = {second!r} has no effect with backfill = {chosen['backfill']!r}", "policy",
+            f"backfill_order = {second!r} has no effect with backfill = {chosen['backfill']!r}",
+            "policy",
             "leave it out, or use easy, first-fit or a depth",
-        )  # fmt: skip
+        )
+    if second is not None and not placer.exclusive:
+        what = f"backfill_order = {second!r} has no effect where jobs share nodes (placement {chosen['placement']!r})"
+        raise InputError(what, "policy", "leave it out, or use placement exclusive")
     _refuse_age_limit_without_overtaking(chosen, config)
-    if not placer.exclusive and backfill.depth not in (FIRST_FIT, STRICT):
-        raise InputError(
-            f"placement {chosen['placement']!r} makes no reservations: backfill = {chosen['backfill']!r} cannot hold",
-            "policy", "use first-fit (with an age limit against starvation) or none",
-        )  # fmt: skip
     orders = [first] if second is None else [first, second]
     changing = any(order_entry(one).changing for one in orders)
     return PolicySet(
@@ -96,9 +94,19 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         age_limit_us=round(chosen.get("age_limit_s", 0.0) * SECOND),
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
-        fair_share_half_life_us=half_life_us(config) if any(map(looks_at_usage, orders)) else 0,
+        fair_share_half_life_us=round(config.fair_share_half_life_h * HOUR) if any(map(looks_at_usage, orders)) else 0,
+        share_with=_share_with(config, placer),
         names=chosen,
     )
+
+
+def _share_with(config: PolicyConfig, placer: Placer | SharedPlacer) -> str:
+    if config.share_with not in SHARE_WITH:
+        raise unknown("share_with", config.share_with, SHARE_WITH, "docs/policies.md")
+    if config.share_with != ANYBODY and isinstance(placer, GroupPlacer):
+        what = f"share_with = {config.share_with!r} cannot hold: placement pair makes pairs of any users' jobs"
+        raise InputError(what, "policy.share_with", "use placement joint, spread, shepherd or share")
+    return config.share_with
 
 
 def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyConfig) -> None:
@@ -106,9 +114,10 @@ def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyC
     if chosen["backfill"] != "first-fit":
         if config.age_limit_s or config.age_limit_runs:
             raise InputError(
-                f"an age limit has no effect with backfill = {chosen['backfill']!r}", "policy",
+                f"an age limit has no effect with backfill = {chosen['backfill']!r}",
+                "policy",
                 "leave it out, or use first-fit",
-            )  # fmt: skip
+            )
         chosen.pop("age_limit_s", None)
         chosen.pop("age_limit_runs", None)
     if chosen.get("age_limit_s"):
@@ -117,10 +126,30 @@ def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyC
 
 def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> PlacementOptions:
     return PlacementOptions(
-        USUAL_ALPHA if config.alpha is None else config.alpha, config.beta, tuple(config.scales),
-        config.partition != UNDIVIDED, config.book_bandwidth, config.learn, config.alpha or 0.0, config.moves, pairing,
-        _degradations(config), config.threshold_pct, config.group_size, config.window, oversubscribe, config.refill,
-    )  # fmt: skip
+        USUAL_ALPHA if config.alpha is None else config.alpha,
+        config.beta,
+        tuple(config.scales),
+        config.partition != UNDIVIDED,
+        config.book_bandwidth,
+        config.learn,
+        config.alpha or 0.0,
+        config.moves,
+        pairing,
+        _degradations(config),
+        config.threshold_pct,
+        config.group_size,
+        config.window,
+        oversubscribe,
+        config.refill,
+        config.look_ahead,
+        _objective(config),
+    )
+
+
+def _objective(config: PolicyConfig) -> str:
+    if config.objective not in OBJECTIVES:
+        raise unknown("objective", config.objective, OBJECTIVES, "docs/policies.md")
+    return config.objective
 
 
 def _gate_options(config: PolicyConfig) -> GateOptions:
@@ -132,9 +161,13 @@ def _gate_options(config: PolicyConfig) -> GateOptions:
 
         model = load_variability(Path(config.variability)).model
     return GateOptions(
-        model, tuple(config.delay_labels), config.skip_threshold, config.telemetry_nodes == "all", config.cost_aware,
+        model,
+        tuple(config.delay_labels),
+        config.skip_threshold,
+        config.telemetry_nodes == "all",
+        config.cost_aware,
         config.choose_nodes,
-    )  # fmt: skip
+    )
 
 
 def refuse_untrusted_files(config: PolicyConfig) -> None:
@@ -198,9 +231,10 @@ def nothing_known(
     if len(strange) == len(programs):
         why = "has none of their programs" if key == "degradation" else "needs counters that none of them has"
         raise InputError(
-            f"it {why}: all jobs would run alone", f"policy.{key} = {getattr(config, key)!r}",
+            f"it {why}: all jobs would run alone",
+            f"policy.{key} = {getattr(config, key)!r}",
             "check the names, or leave the key out",
-        )  # fmt: skip
+        )
     return [f"policy.{key} says nothing of {name or 'jobs without a program'}: run alone" for name in strange]
 
 

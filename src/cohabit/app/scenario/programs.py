@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.app.scenario.reading import ProgramsConfig, Scenario
+from cohabit.app.scenario.tables import ProgramsConfig, Scenario
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
@@ -75,8 +75,9 @@ def _program_of(workload: Workload, row: int, programs: Programs) -> Program:
     if not programs:
         raise InputError(
             f"job {workload.job_id[row]} states no run time (run_s) and the scenario names no programs",
-            workload.source, "add run_s, or [programs] with a catalogue or a file",
-        )  # fmt: skip
+            workload.source,
+            "add run_s, or [programs] with a catalogue or a file",
+        )
     if name not in programs:
         error = unknown("program", name, programs)
         what = f"job {workload.job_id[row]} states no run time and {error.what}"

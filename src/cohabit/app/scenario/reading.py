@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from cohabit.app.scenario.tables import (
-    ClusterConfig,
-    CouplingConfig,
-    DomainConfig,
-    FaultsConfig,
-    GroupConfig,
-    JobsConfig,
-    PolicyConfig,
-    ProgramsConfig,
-    Scenario,
-    StartWindowConfig,
-    WindowConfig,
-    WorldConfig,
-)
-from cohabit.app.simulate.coupling_scenario import check_domains, spelled_out
+from cohabit.app.scenario.tables import ClusterConfig, JobsConfig, NodeConfig, PolicyConfig, Scenario, WindowConfig
+from cohabit.app.scenario.typed_toml import read_toml, refuse_unknown, typed
+from cohabit.app.simulate.coupling_scenario import check_domains, spelled_out, with_policy
 from cohabit.model.cluster import Cluster, NodeGroup, Window
 from cohabit.model.errors import InputError
-from cohabit.model.units import HOUR, microseconds
+from cohabit.model.event import WindowSet
+from cohabit.model.node_ranges import read_ranges
+from cohabit.model.units import microseconds
 
 GIB = 2**30
 
 
-_PLAIN_TYPES = {
-    "`object`": "a table", "`array`": "a list", "`str`": "text", "`int`": "a whole number", "`float`": "a number",
-    "`bool`": "true or false", "`null`": "nothing",
-}  # fmt: skip
-
-
 def read_scenario(path: Path) -> Scenario:
     """Read and check a TOML file; paths in it are relative to it."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError("there is no such file", str(path), "check the path") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", str(path)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not valid TOML: {error}", str(path)) from error
-    scenario = scenario_from(data, str(path))
+    scenario = scenario_from(read_toml(path), str(path))
     named = {key: getattr(scenario.programs, key) for key in ("file", "curves")}
     there = {key: str((path.parent / name).resolve()) for key, name in named.items() if name}
     programs = msgspec.structs.replace(scenario.programs, **there)
@@ -58,6 +33,56 @@ def read_scenario(path: Path) -> Scenario:
         own_jobs, own_policy = _found(one.jobs, one.policy, path.parent)
         domains.append(msgspec.structs.replace(one, jobs=own_jobs, policy=own_policy))
     return msgspec.structs.replace(scenario, jobs=jobs, policy=policy, programs=programs, domain=domains)
+
+
+def scenario_for(
+    source: str | Path | Mapping[str, Any],
+    *,
+    nodes: int | None = None,
+    cores: int | None = None,
+    order: str | None = None,
+    backfill: str | int | None = None,
+    backfill_order: str | None = None,
+    placement: str | None = None,
+    policy: str | None = None,
+    seed: int | None = None,
+    kill: bool = True,
+) -> Scenario:
+    """Return the scenario, changed by every option that is not None; `kill` False lets jobs exceed their request."""
+    where = "the scenario given" if isinstance(source, Mapping) else str(source)
+    if isinstance(source, Mapping):
+        scenario = scenario_from(dict(source), where)
+    elif Path(source).suffix == ".toml":
+        scenario = read_scenario(Path(source))
+    else:
+        scenario = scenario_from({"jobs": {"trace": str(source)}}, where)
+    cluster: dict[str, Any] = {key: value for key, value in (("nodes", nodes), ("cores", cores)) if value is not None}
+    for key, value in cluster.items():
+        if value < 1:
+            raise InputError(f"--{key} {value} is not a positive number", "", "give a whole number from 1 up")
+    if cluster and scenario.domain:
+        raise InputError("--nodes and --cores do not go with [[domain]]", where, "edit the scenario")
+    if cluster and scenario.cluster.group:
+        raise InputError("--nodes and --cores do not go with [[cluster.group]]", where, "edit the scenario")
+    if seed is not None and seed < 0:
+        raise InputError(f"--seed {seed} is negative", "", "use a number from 0 up")
+    chosen = {
+        "name": policy,
+        "order": order,
+        "backfill": backfill,
+        "backfill_order": backfill_order,
+        "placement": placement,
+    }
+    said = {key: value for key, value in chosen.items() if value is not None}
+    replace = msgspec.structs.replace
+    return replace(
+        scenario,
+        cluster=replace(scenario.cluster, **cluster),
+        policy=scenario.policy if scenario.domain else replace(scenario.policy, **said),
+        domain=[with_policy(one, **said) for one in scenario.domain],
+        seed=scenario.seed if seed is None else seed,
+        world=scenario.world if kill else replace(scenario.world, kill=False),
+    )
 
 
 def _found(jobs: JobsConfig, policy: PolicyConfig, folder: Path) -> tuple[JobsConfig, PolicyConfig]:
@@ -76,15 +101,8 @@ def _found(jobs: JobsConfig, policy: PolicyConfig, folder: Path) -> tuple[JobsCo
 def scenario_from(data: dict[str, Any], where: str) -> Scenario:
     """Convert plain data to a scenario; errors name every unknown key or wrong value with its place."""
     data = spelled_out(data)
-    _refuse_unknown(data, Scenario, where, "")
-    try:
-        scenario = msgspec.convert(data, Scenario, strict=True)
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        for name, word in _PLAIN_TYPES.items():
-            message = message.replace(name, word)
-        key = place.strip("`$.") or "top level"
-        raise InputError(message[:1].lower() + message[1:], f"{where}: {key}", "correct the value") from error
+    refuse_unknown(data, Scenario, where)
+    scenario = typed(data, Scenario, where, "correct the value")
     _refuse_impossible_numbers(data, where, "")
     parts = check_domains(scenario, where)
     for place, cluster, jobs, policy in parts or [("", scenario.cluster, scenario.jobs, scenario.policy)]:
@@ -133,7 +151,7 @@ def _refuse_contradictions(scenario: Scenario, jobs: JobsConfig, policy: PolicyC
     if not 2 <= policy.group_size <= 4:
         raise InputError(f"policy.group_size = {policy.group_size} is not 2, 3 or 4", where, "2 makes pairs")
     if policy.window < 2:
-        raise InputError(f"policy.window = {policy.window} leaves nobody to pair", where, "150 is usual")
+        raise InputError(f"policy.window = {policy.window} leaves no jobs to pair", where, "150 is usual")
     if policy.alpha is not None and not 0 < policy.alpha <= 1:
         raise InputError(f"policy.alpha = {policy.alpha:g} is not above 0 and at most 1", where, "0.9 allows 10 % loss")
     if not policy.scales or 1 not in policy.scales or sorted(set(policy.scales)) != policy.scales:
@@ -147,7 +165,7 @@ def _refuse_contradictions(scenario: Scenario, jobs: JobsConfig, policy: PolicyC
 
 
 _MAY_BE_NEGATIVE = ("begin_s", "end_s", "from_s", "until_s", "shift_s", "clock_offset_s", "least_s", "most_s",
-                    "overlap_s")  # fmt: skip
+                    "overlap_s", "announced_s")  # fmt: skip
 
 
 def _refuse_impossible_numbers(data: Any, where: str, place: str) -> None:
@@ -163,62 +181,63 @@ def _refuse_impossible_numbers(data: Any, where: str, place: str) -> None:
         _refuse_impossible_numbers(value, where, here)
 
 
-def _refuse_unknown(data: Any, struct: Any, where: str, place: str) -> None:
-    fields = {field.name: field.type for field in msgspec.structs.fields(struct)}
-    for key, value in data.items():
-        if key not in fields:
-            near = difflib.get_close_matches(key, fields, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(fields)}"
-            raise InputError(f"unknown key {place + key!r}", where, hint)
-        inner = fields[key]
-        if isinstance(value, dict) and isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            _refuse_unknown(value, inner, where, f"{place}{key}.")
-        for element in value if isinstance(value, list) else ():
-            kind = getattr(inner, "__args__", (None,))[0]
-            if isinstance(element, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-                _refuse_unknown(element, kind, where, f"{place}{key}.")
-
-
 def cluster_of(config: ClusterConfig, nodes: int) -> Cluster:
     """Return the machine; `nodes` is used if the scenario does not set the number."""
     if config.group:
         groups = tuple(_group(group, group.nodes, group.partitions, group.name) for group in config.group)
     else:
         groups = (_group(config, nodes, [], "node"),)
-    windows = tuple(_window(window) for window in config.maintenance)
+    known = [window for window in config.maintenance if window.announced_s is None]
+    windows = tuple(Window(*_instants(one), first, count, one.name) for one in known for first, count in _nodes(one))
     return Cluster(groups, config.sharing or "exclusive", bool(config.oversubscribe), windows, config.on_node_loss)
 
 
-def _group(config: ClusterConfig | GroupConfig, nodes: int, partitions: list[str], name: str) -> NodeGroup:
+def _group(config: NodeConfig, nodes: int, partitions: list[str], name: str) -> NodeGroup:
     try:
         curve = tuple(sorted((int(cores), value) for cores, value in config.bandwidth_gbs.items()))
     except ValueError:
         raise InputError("bandwidth_gbs needs core counts as keys", "cluster.bandwidth_gbs") from None
     return NodeGroup(
-        count=nodes, cores=config.cores, memory_bytes=round(config.memory_gb * GIB), ways=config.ways,
-        min_ways=config.min_ways, closids=config.closids, domains=config.domains, bandwidth_gbs=curve,
-        partitions=tuple(partitions), name=name,
-    )  # fmt: skip
+        count=nodes,
+        cores=config.cores,
+        memory_bytes=round(config.memory_gb * GIB),
+        ways=config.ways,
+        min_ways=config.min_ways,
+        closids=config.closids,
+        domains=config.domains,
+        bandwidth_gbs=curve,
+        partitions=tuple(partitions),
+        name=name,
+    )
 
 
-def _window(config: WindowConfig) -> Window:
-    first, _, last = config.nodes.partition("-")
+def announcements(config: ClusterConfig, nodes: int) -> list[tuple[int, WindowSet]]:
+    """Return the windows that become known only at an instant, with these instants."""
+    found: list[tuple[int, WindowSet]] = []
+    for number, window in enumerate(config.maintenance, 1):
+        if window.announced_s is None:
+            continue
+        (begin_us, end_us), ranges = _instants(window), _nodes(window)
+        if ranges[-1][0] + ranges[-1][1] > nodes:
+            what = f"a maintenance window names nodes {window.nodes}"
+            raise InputError(what, "cluster.maintenance", f"the cluster has nodes 0 to {nodes - 1}")
+        name = window.name or f"maintenance {number}"
+        if name in {told.name for _, told in found}:
+            raise InputError(f"two announced windows have the name {name!r}", "cluster.maintenance", "rename one")
+        found.append((microseconds(window.announced_s), WindowSet(name, begin_us, end_us, ranges)))
+    return found
+
+
+def _instants(config: WindowConfig) -> tuple[int, int]:
+    if config.end_s <= config.begin_s:
+        raise InputError("a maintenance window ends before it begins", "cluster.maintenance", "end_s is the later one")
+    return microseconds(config.begin_s), microseconds(config.end_s)
+
+
+def _nodes(config: WindowConfig) -> tuple[tuple[int, int], ...]:
     try:
-        begin, end = int(first), int(last or first)
+        return read_ranges(config.nodes)
     except ValueError:
         raise InputError(
-            f"nodes = {config.nodes!r} is not a range", "cluster.maintenance", 'write "0-15" or "7"'
+            f"nodes = {config.nodes!r} is not a range", "cluster.maintenance", 'write "0-15", "7" or "0-3,7"'
         ) from None
-    return Window(microseconds(config.begin_s), microseconds(config.end_s), begin, end - begin + 1)
-
-
-def half_life_us(config: PolicyConfig) -> int:
-    """Return the half-life of fair share."""
-    return round(config.fair_share_half_life_h * HOUR)
-
-
-__all__ = [
-    "ClusterConfig", "CouplingConfig", "DomainConfig", "FaultsConfig", "GroupConfig", "JobsConfig", "PolicyConfig",
-    "ProgramsConfig", "Scenario", "StartWindowConfig", "WindowConfig", "WorldConfig", "cluster_of", "half_life_us",
-    "read_scenario", "scenario_from",
-]  # fmt: skip

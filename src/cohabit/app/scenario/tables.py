@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 
-class GroupConfig(msgspec.Struct, frozen=True):
-    """[[cluster.group]]: nodes of one type."""
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of a node, in [cluster] and [[cluster.group]]."""
 
-    nodes: int
     cores: int = 1
     memory_gb: float = 0.0
     ways: int = 0
@@ -16,29 +15,30 @@ class GroupConfig(msgspec.Struct, frozen=True):
     closids: int = 0
     domains: int = 1
     bandwidth_gbs: dict[str, float] = {}
+
+
+class GroupConfig(NodeConfig, frozen=True):
+    """[[cluster.group]]: nodes of one type."""
+
+    nodes: int
     partitions: list[str] = []
     name: str = "node"
 
 
 class WindowConfig(msgspec.Struct, frozen=True):
-    """[[cluster.maintenance]]: nodes FIRST-LAST are closed between two instants of the trace's clock."""
+    """[[cluster.maintenance]]: nodes "0-3,7" are closed between two instants of the trace's clock."""
 
     begin_s: float
     end_s: float
     nodes: str
+    announced_s: float | None = None  # known from then on; None: always known
+    name: str = ""
 
 
-class ClusterConfig(msgspec.Struct, frozen=True):
+class ClusterConfig(NodeConfig, frozen=True):
     """[cluster]"""
 
     nodes: int = 0  # 0: as the trace's header says
-    cores: int = 1
-    memory_gb: float = 0.0
-    ways: int = 0
-    min_ways: int = 1
-    closids: int = 0
-    domains: int = 1
-    bandwidth_gbs: dict[str, float] = {}
     sharing: str | None = None  # "exclusive" switches every placement back to CE; None: as the policy says
     oversubscribe: bool | None = None  # more threads than cores on a node; None: as the placement says (pair: yes)
     on_node_loss: str = "requeue"
@@ -97,6 +97,9 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
     window: int = 150  # pair: how many jobs at the front of the queue are paired
     refill: bool = False  # pair: a waiting job may join a running job after its partner has ended, if they fit together
+    look_ahead: int = 6  # joint: among so many jobs at the front of the queue the next one is chosen
+    objective: str = "turnaround"  # joint: what to minimise: turnaround, slowdown, makespan or node-hours
+    share_with: str = "anybody"  # whose jobs may share a node: those of anybody, or of one user
     gate: str | None = None  # a gate that may delay a start: variability, or "none"; None: the bundle's
     variability: str = ""  # gate variability: the trained model
     skip_threshold: int = 10  # gate variability: maximum delays of a job unless it says otherwise; 0: never
@@ -140,17 +143,13 @@ class ProgramsConfig(msgspec.Struct, frozen=True):
 
     @property
     def given(self) -> bool:
-        """Whether any programs are named."""
+        """Return whether any programs are named."""
         return bool(self.file or self.catalogue or self.curves)
 
 
-class DomainConfig(msgspec.Struct, frozen=True):
-    """[[domain]]: one of several clusters with its own resource manager, and its scheme for mates elsewhere."""
+class SchemeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of a domain's scheme for mates elsewhere, in a scenario's [[domain]] and a site's [domain]."""
 
-    name: str
-    cluster: ClusterConfig = ClusterConfig()
-    jobs: JobsConfig = JobsConfig()
-    policy: PolicyConfig = PolicyConfig()
     scheme: str | None = None  # hold, yield or agree; None: the bundle's, or hold
     enabled: bool = True  # False: its jobs start as if they had no mates
     release_s: float = 1200.0  # period of releasing held nodes; 0: never
@@ -159,7 +158,27 @@ class DomainConfig(msgspec.Struct, frozen=True):
     max_yields: int = 0  # after this many yields a job holds; 0: it always yields
     raise_per_yield: float = 0.0  # share of its score added per yield
     bounded_hold_s: float = 0.0  # hold only if the mates expect to be ready within this time; 0: always
+    on_deadlock: str = "release"  # groups that wait for each other's nodes: release, report or ignore
+
+
+class TroubleConfig(msgspec.Struct, frozen=True):
+    """[[domain.trouble]]: something that goes wrong in a domain, in true time."""
+
+    what: str  # cancel, refuse or dead
+    at_s: float
+    job: str = ""  # cancel: the job its owner cancels; refuse: the job whose next start its nodes refuse
+    until_s: float | None = None  # dead: when its controller is back
+
+
+class DomainConfig(SchemeConfig, frozen=True):
+    """[[domain]]: one of several clusters with its own resource manager, and its scheme."""
+
+    name: str
+    cluster: ClusterConfig = ClusterConfig()
+    jobs: JobsConfig = JobsConfig()
+    policy: PolicyConfig = PolicyConfig()
     clock_offset_s: float = 0.0  # its clock minus true time
+    trouble: list[TroubleConfig] = []
 
 
 class StartWindowConfig(msgspec.Struct, frozen=True):
@@ -183,7 +202,10 @@ class CouplingConfig(msgspec.Struct, frozen=True):
     duplicate: float = 0.0  # share of messages that arrive twice
     when_dead: str = "start_alone"  # how to treat a mate that is no longer heard: start_alone, wait or fail
     dead_after_s: float | None = None  # time without a message while its mate waits; None: derived from the link
+    lead_s: float | None = None  # time from the decision to start together to the start; None: derived
     lease_s: float | None = None  # time nodes stay reserved for a start and a job runs without a message; None: derived
+    ask_s: float | None = None  # how often a mate is asked, and a job that yields tried again; None: derived
+    retry_s: float | None = None  # wait after a failed attempt; None: derived
     overlap_s: float = 0.0  # minimum time mates must be seen running together; -1: for the whole run
     window: list[StartWindowConfig] = []
 

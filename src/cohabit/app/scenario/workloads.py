@@ -9,7 +9,8 @@ import msgspec
 import numpy.ma  # noqa: F401  numba asks for it with the first array: not to be loaded while a trace is read
 
 from cohabit.app.scenario.programs import load_programs
-from cohabit.app.scenario.reading import JobsConfig, Scenario, cluster_of
+from cohabit.app.scenario.reading import cluster_of
+from cohabit.app.scenario.tables import JobsConfig, Scenario
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.units import FOREVER, microseconds
 from cohabit.model.workload import Workload
@@ -69,9 +70,15 @@ def _sequence_of_all(scenario: Scenario) -> Workload:
         raise InputError(f"jobs.ratio = {jobs.ratio} is not a range", "jobs", "write ratio = [0.4, 0.8]")
     count = 20 if jobs.jobs is None else jobs.jobs
     return generate_sequence(
-        stream(scenario.seed, "workload"), load_programs(scenario.programs, cluster), count,
-        tuple(jobs.processes or (16, 28)), ratio, node=cluster.groups[0], nodes=cluster.nodes, alpha=jobs.alpha,
-    )  # fmt: skip
+        stream(scenario.seed, "workload"),
+        load_programs(scenario.programs, cluster),
+        count,
+        tuple(jobs.processes or (16, 28)),
+        ratio,
+        node=cluster.groups[0],
+        nodes=cluster.nodes,
+        alpha=jobs.alpha,
+    )
 
 
 def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
@@ -93,8 +100,9 @@ def generate(jobs: JobsConfig, nodes: int, seed: int) -> Workload:
             from cohabit.trace import coupled_machines
 
             make = {
-                "intrepid": coupled_machines.generate_intrepid, "eureka": coupled_machines.generate_eureka,
-            }[jobs.generator]  # fmt: skip
+                "intrepid": coupled_machines.generate_intrepid,
+                "eureka": coupled_machines.generate_eureka,
+            }[jobs.generator]
             return make(rng, nodes=nodes, **options)
         if jobs.generator == "lublin":
             from cohabit.trace.lublin import generate_lublin

@@ -10,7 +10,7 @@ import hashlib
 import os
 import pwd
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from cohabit.model.errors import InputError
 
@@ -36,14 +36,6 @@ def find(name: str) -> Account | None:
     if known.pw_uid == 0:
         raise InputError(f"account {name} is root", "launcher.account", "name an ordinary account, or use --as-root")
     return Account(known.pw_uid, known.pw_gid, tuple(os.getgrouplist(name, known.pw_gid)), name)
-
-
-def refuse(name: str) -> NoReturn:
-    """Refuse to start a controller in production without this account."""
-    raise InputError(
-        f"there is no account {name} for the controller to run as", "launcher.account",
-        f"make one: useradd --system --no-create-home --shell /usr/sbin/nologin {name}; or use --as-root",
-    )  # fmt: skip
 
 
 def take_free_uid(place: Path) -> Account:

@@ -82,6 +82,7 @@ def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -
 
 def _refusal(closed: Path, uid: int, reason: str) -> InputError:
     return InputError(
-        f"account {uid} cannot pass it, and the controller needs what is in there ({reason})", str(closed),
+        f"account {uid} cannot pass it, and the controller needs what is in there ({reason})",
+        str(closed),
         "install cohabit where every account can read it, such as /opt/cohabit, or start it with --as-root",
-    )  # fmt: skip
+    )

@@ -6,13 +6,16 @@ divided any more, the journal's events stay readable; other cores are refused.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from cohabit.app.measure.capacity import known_capacity
 from cohabit.app.measure.profiles import profiles_in
@@ -21,29 +24,46 @@ from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend
 from cohabit.core.protocols import PolicySet
 from cohabit.live.controller.journal import Journal
-from cohabit.live.controller.local_meter import LocalMeter
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
+from cohabit.live.controller.meters import LocalMeter
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
-from cohabit.model.event import ProfileLearned
+from cohabit.model.event import Event, ProfileLearned, TelemetryReduced
 from cohabit.model.profile import stream_gbs
+from cohabit.model.telemetry import Window, encode
+from cohabit.model.units import microseconds
 
 MACHINE = "machine"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class ProfilingConfig:
+class ProfilingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """[profiling] of a site file: what is learned from runs, where the policy shares nodes."""
 
     measure: bool = True  # whether runs are measured at all
     period_s: float = 10.0  # period of reporting the progress of runs on shared nodes
-    profiles: Path | None = None  # a file of profiles known before the first job
+    profiles: str = ""  # a file of profiles known before the first job
 
     def check(self, where: str) -> None:
         """Refuse invalid settings."""
         if not 0.1 <= self.period_s <= 3600:
             raise InputError(f"period_s = {self.period_s:g}", where, "give 0.1 to 3600 s")
+
+
+class TelemetryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """[telemetry] of a site file: counters are reported if the table exists, or if the policy has a gate."""
+
+    every_s: float = 30.0  # period of reporting a window
+    window_s: float = 300.0  # length of the window; as in the model's training data
+
+    def check(self, where: str) -> None:
+        """Refuse invalid settings."""
+        if not 1.0 <= self.every_s <= self.window_s or self.window_s > 3600.0:
+            raise InputError(
+                f"every_s = {self.every_s:g}, window_s = {self.window_s:g}",
+                where,
+                "every_s from 1 up to window_s, window_s up to 3600",
+            )
 
 
 def cluster_of(nodes: VirtualNodes, policies: PolicySet, oversubscribe: bool) -> Cluster:
@@ -76,8 +96,9 @@ def same_machine(journal: Journal, found: Cluster, place: Path) -> Cluster:
     if [(one.count, one.cores) for one in groups] != [(one.count, one.cores) for one in found.groups]:
         raise InputError(
             "its jobs were taken on a machine with other cores, or under other nodes, policies or schemes",
-            os.fspath(place), "use the same machine, or a new folder",
-        )  # fmt: skip
+            os.fspath(place),
+            "use the same machine, or a new folder",
+        )
     return replace(found, groups=groups)
 
 
@@ -97,9 +118,34 @@ def reach_of(cluster: Cluster) -> Callable[[int, int], float]:
 
 def facts_of(config: ProfilingConfig | None) -> list[ProfileLearned]:
     """Return the events about programs for a core that has just begun."""
-    if config is None or config.profiles is None:
+    if config is None or not config.profiles:
         return []
-    found, warning = profiles_in(config.profiles)
+    found, warning = profiles_in(Path(config.profiles))
     if warning:
         log.warning("%s", warning)
     return stored_facts([one.profile for one in found])
+
+
+async def report_telemetry(
+    config: TelemetryConfig, nodes: int, tell: Callable[[Event], Awaitable[None]], now_us: Callable[[], int]
+) -> None:
+    """Report this machine's counters to a running controller until cancelled: a window of the last minutes as an event.
+
+    `nodes`: how many the core knows; all virtual nodes of one machine have the same counters. `now_us`: the clock of
+    the receiver. If nothing can be read, nothing is sent: the core sees stale telemetry, delays no job and says so.
+    """
+    from cohabit.app.measure.runs_window import SampledHere  # polars: 20 MB, loaded only if needed
+
+    try:
+        sampled = SampledHere(microseconds(config.window_s), log.info)
+    except InputError as error:
+        log.warning("no telemetry: %s", error)
+        return
+    rows = np.zeros(nodes, np.int64)
+    with sampled:
+        while True:
+            await asyncio.sleep(config.every_s)
+            window = sampled.before(time.time_ns() // 1000)
+            if window is not None:
+                columns = window.lowest[rows], window.highest[rows], window.mean[rows]
+                await tell(TelemetryReduced(encode(Window(now_us(), window.counters, *columns))))

@@ -76,9 +76,9 @@ async def _prune(config: ServeConfig, place: Place, begun: Begun, dry_run: bool,
 
             now_us = round(time.time() * SECOND)
             alone = _Alone(journal)
-            found = await Retention(
-                config.keep, journal, alone, lambda: now_us, place.audit, remove_outputs
-            ).prune(dry_run)  # fmt: skip
+            found = await Retention(config.keep, journal, alone, lambda: now_us, place.audit, remove_outputs).prune(
+                dry_run
+            )
             if not dry_run:
                 _shrink(journal, say)
             return found

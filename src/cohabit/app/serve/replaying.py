@@ -10,26 +10,16 @@ from pathlib import Path
 
 import msgspec
 
-from cohabit.app.scenario.reading import PolicyConfig
 from cohabit.app.serve.machine import MACHINE, cluster_of
-from cohabit.app.serve.serving import SETTINGS, ServeConfig, policies_of
+from cohabit.app.serve.serving import SETTINGS, ServeConfig, Settings, policies_of
 from cohabit.backend.local.nodes import VirtualNodes
-from cohabit.core.protocols import Coupling, PolicySet
+from cohabit.core.protocols import PolicySet
 from cohabit.live.controller.backup import copy_of
 from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.place import find_journal, is_there
 from cohabit.live.controller.recovery import Verified, verify
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """The settings a journal was begun under."""
-
-    nodes: int | str
-    policy: PolicyConfig
-    coupling: Coupling | None
-    oversubscribe: bool = False
 
 
 def is_live(path: Path) -> bool:
@@ -76,8 +66,8 @@ def _replayed(journal: Journal) -> Verified:
 def _config(journal: Journal) -> ServeConfig:
     settings = journal.get(SETTINGS)
     if settings is None:
-        raise InputError("nobody has served from this journal yet", journal.where)
-    kept = msgspec.json.decode(settings, type=_Kept)
+        raise InputError("no controller has served from this journal yet", journal.where)
+    kept = msgspec.json.decode(settings, type=Settings)
     return ServeConfig(Path(), kept.nodes, kept.policy, kept.coupling, oversubscribe=kept.oversubscribe)
 
 

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
+from cohabit.agent.launch.process_tree import leave_keyring
 from cohabit.app.scenario.policies import refuse_untrusted_files
 from cohabit.app.serve import accounts
 from cohabit.app.serve.accounts import Account
@@ -26,7 +27,7 @@ from cohabit.app.serve.closed_folders import closed_at, open_ways
 from cohabit.launcher.process import Begun, begin
 from cohabit.live.api.server import Listeners, open_listeners
 from cohabit.live.controller.place import make_folder, only_one, open_place
-from cohabit.live.peers.tls import Contexts
+from cohabit.live.peers.keys import Contexts
 from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,9 +51,14 @@ class Held:
 
 
 def separate(
-    config: ServeConfig, say: Say, production: bool, as_root: bool, managers: Mapping[str, Any] | None = None,
-    prepare: Callable[[Account], None] | None = None, needs: Sequence[Path] = (),
-) -> Held | None:  # fmt: skip
+    config: ServeConfig,
+    say: Say,
+    production: bool,
+    as_root: bool,
+    managers: Mapping[str, Any] | None = None,
+    prepare: Callable[[Account], None] | None = None,
+    needs: Sequence[Path] = (),
+) -> Held | None:
     """Drop root's privileges. None: there are none to drop, or root asked to keep them.
 
     `production`: the account must exist; else a free uid is taken. `managers`: a resource manager; the launcher runs
@@ -72,9 +78,13 @@ def separate(
     contexts = config.contexts()
     listeners = open_listeners(config.api, place, config.host, config.port if config.coupling is not None else 0)
     told = config.launcher.told(place.root) | {
-        "own": [account.uid, account.gid], "strict": True, "socket": str(listeners.path),
-        "socket_inode": listeners.inode, "managers": dict(managers or {}), "runs": managers is None,
-    }  # fmt: skip
+        "own": [account.uid, account.gid],
+        "strict": True,
+        "socket": str(listeners.path),
+        "socket_inode": listeners.inode,
+        "managers": dict(managers or {}),
+        "runs": managers is None,
+    }
     refuse_untrusted_files(config.policy)
     begun = begin(told)
     open_ways([place.root, *needs, *_code(), *_read_later(config)], account.uid, account.groups)
@@ -126,6 +136,7 @@ def drop(account: Account, home: Path) -> None:
     if closed_at(Path.cwd(), account.uid, account.groups) is not None:
         os.chdir("/")
     os.umask(0o077)
+    leave_keyring()
     os.setgroups(account.groups)
     os.setresgid(account.gid, account.gid, account.gid)
     os.setresuid(account.uid, account.uid, account.uid)
@@ -143,19 +154,23 @@ def _account(config: ServeConfig, production: bool) -> Account:
     if (found := accounts.find(name)) is not None:
         return found
     if production:
-        accounts.refuse(name)
+        raise InputError(
+            f"there is no account {name} for the controller to run as",
+            "launcher.account",
+            f"make one: useradd --system --no-create-home --shell /usr/sbin/nologin {name}; or use --as-root",
+        )
     make_folder(config.place)
     return accounts.take_free_uid(config.place)
 
 
 def _read_later(config: ServeConfig) -> list[Path]:
     """Return the folders of files named in the site file that are read after privileges were dropped."""
-    policy, profiling = config.policy, config.profiling
+    policy = config.policy
     named = [policy.degradation, policy.model, policy.variability, policy.order or "", policy.backfill_order or ""]
-    files = [Path(one) for one in named if one and Path(one).exists()]
-    if profiling is not None and profiling.profiles is not None:
-        files.append(profiling.profiles)
-    return [one.absolute().parent for one in files]
+    files = [one for one in named if one and Path(one).exists()]
+    if config.profiling is not None and config.profiling.profiles:
+        files.append(config.profiling.profiles)
+    return [Path(one).absolute().parent for one in files]
 
 
 def _code() -> list[Path]:

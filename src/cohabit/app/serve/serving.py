@@ -14,10 +14,10 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve import machine as machines
-from cohabit.app.serve.machine import ProfilingConfig
-from cohabit.app.serve.telemetry_feed import TelemetryConfig, TelemetryFeed
+from cohabit.app.serve.machine import ProfilingConfig, TelemetryConfig
+from cohabit.app.serve.schemes import as_journalled, changed_in_file
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
@@ -26,17 +26,18 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.launcher.settings import MIB
 from cohabit.live.api.settings import ApiSettings
-from cohabit.live.controller.clock import BootClock, Epoch, find_clock
+from cohabit.live.controller.clock import BootClock, clock_of
 from cohabit.live.controller.controller import Controller
 from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import MeasuringBackend
 from cohabit.live.controller.place import Place, find_journal, only_one, open_place
+from cohabit.live.controller.records import count_living
 from cohabit.live.controller.recovery import Restored, Verified, restore, verify
 from cohabit.live.controller.retention import KeepConfig, Retention
 from cohabit.live.controller.runs_as import LauncherConfig, RunsAs
+from cohabit.live.peers.keys import Contexts, api_context, client_context, server_context
 from cohabit.live.peers.messages import Peer, PeerLinks
 from cohabit.live.peers.server import Doorkeeper, PeerServer
-from cohabit.live.peers.tls import Contexts, api_context, client_context, server_context
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
     from cohabit.live.api.service import Api
 
-CLOCK, SETTINGS = "clock", "settings"
+SETTINGS = "settings"
 LONG_QUEUE = 500  # jobs; a longer queue is worth loading machine code first
 
 
@@ -94,17 +95,18 @@ class ServeConfig:
         files = None if tls is None or tls.authority is None else (tls.certificate, tls.key, tls.authority)
         secure = api is not None and api.host and api.certificate is not None and api.key is not None
         return Contexts(
-            None if files is None else client_context(*files), None if files is None else server_context(*files),
+            None if files is None else client_context(*files),
+            None if files is None else server_context(*files),
             api_context(api.certificate, api.key) if secure else None,  # type: ignore[union-attr, arg-type]
-        )  # fmt: skip
+        )
 
     def find_journal(self) -> Path | str:
         """Return where the journal is now, also in a place of an earlier version."""
         return self.database or find_journal(self.place)
 
 
-class _Settings(msgspec.Struct, frozen=True):
-    """The inputs of the core's decisions besides its events."""
+class Settings(msgspec.Struct, frozen=True):
+    """The inputs of the core's decisions besides its events, as a journal keeps them."""
 
     nodes: int | str
     policy: PolicyConfig
@@ -176,21 +178,30 @@ class Service:
         parts = self.parts
         self._controller = Controller(parts.journal, parts.restored, parts.clock, parts.backend, self.links.post)
         self._retention = Retention(
-            self.config.keep, parts.journal, self.controller, parts.clock.now_us, Place(self.config.place).audit,
+            self.config.keep,
+            parts.journal,
+            self.controller,
+            parts.clock.now_us,
+            Place(self.config.place).audit,
             parts.local.remove_outputs,
-        )  # fmt: skip
+        )
         if self.config.api is not None:
             self.api = self._make_api(self.config.api)
             self._door.refused = self.api.refused
         if isinstance(parts.backend, MeasuringBackend):
             parts.backend.bind(self.controller.ask)
         await self.links.open()
+        scheme = changed_in_file(parts.restored.core, self.config.coupling)
         await self.controller.start()
+        if scheme is not None:
+            await self.controller.set_scheme(scheme, from_file=True)
         for fact in machines.facts_of(self.config.profiling) if parts.restored.fresh else ():
             await self.tell(fact)
         if self.config.telemetry is not None:
-            feed = TelemetryFeed(self.config.telemetry, parts.cluster.nodes)
-            self._telling = asyncio.create_task(feed.run(self.tell, parts.clock.now_us))
+            reporting = machines.report_telemetry(
+                self.config.telemetry, parts.cluster.nodes, self.tell, parts.clock.now_us
+            )
+            self._telling = asyncio.create_task(reporting)
         if self.config.coupling is not None:
             self.port = await self._server.open()
         if self.api is not None:
@@ -205,10 +216,19 @@ class Service:
         parts, place = self.parts, self.config.place
         runs_as = RunsAs(self._held is not None, self.config.launcher, os.geteuid())
         living = Living(
-            self.controller, parts.journal, parts.clock, parts.cluster, parts.policies, place, self.domain,
-            parts.local.output_path, parts.local.link.open_output, runs_as,
-            self.retention, self.config.policy.name or title(parts.policies.names),
-        )  # fmt: skip
+            self.controller,
+            parts.journal,
+            parts.clock,
+            parts.cluster,
+            parts.policies,
+            place,
+            self.domain,
+            parts.local.output_path,
+            parts.local.link.open_output,
+            runs_as,
+            self.retention,
+            self.config.policy.name or title(parts.policies.names),
+        )
         listeners = None if self._held is None else self._held.listeners
         return Api(living, settings, parts.restored, listeners, self._contexts.api)
 
@@ -255,21 +275,24 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
     """Open the journal, find the clock, restore the core. Refuse a second controller of one place."""
     lock = only_one(open_place(config.place)) if held is None else held.lock
     nodes = VirtualNodes(config.nodes)
-    policies, journal = policies_of(config), open_journal(config.journal)
-    _same_settings(journal, config)
+    journal = open_journal(config.journal)
+    policies = policies_of(replace(config, coupling=_same_settings(journal, config)))
     cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
-    if journal.count_living() > LONG_QUEUE:
+    if journal.read(count_living) > LONG_QUEUE:
         load_machine_code()
     _load_kernels(cluster, policies)
     restored = restore(journal, cluster, policies)
-    kept = journal.get(CLOCK)
-    clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
-    if not clock.same:
-        journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
+    clock = clock_of(journal, restored.last_us)
     local = LocalBackend(
-        config.place, nodes, clock.since_boot_us, config.oversubscribe, config.cache, reach=machines.reach_of(cluster),
-        begun=None if held is None else held.begun, output_most=config.launcher.max_output_mb * MIB,
-    )  # fmt: skip
+        config.place,
+        nodes,
+        clock.since_boot_us,
+        config.oversubscribe,
+        config.cache,
+        reach=machines.reach_of(cluster),
+        begun=None if held is None else held.begun,
+        output_most=config.launcher.max_output_mb * MIB,
+    )
     backend = machines.measured(local, policies, config.profiling)
     return Parts(journal, restored, clock, backend, cluster, policies, lock, local)
 
@@ -279,8 +302,7 @@ def verify_journal(config: ServeConfig) -> Verified:
     with only_one(open_place(config.place)):
         journal = open_journal(config.journal)
         try:
-            _same_settings(journal, config)
-            policies = policies_of(config)
+            policies = policies_of(replace(config, coupling=_same_settings(journal, config)))
             found = machines.cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
             return verify(journal, machines.same_machine(journal, found, config.place), policies)
         finally:
@@ -311,14 +333,20 @@ def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
             core.step(2, [JobFinished(order.job_id, order.attempt)])
 
 
-def _same_settings(journal: Journal, config: ServeConfig) -> None:
-    """Refuse other settings than the journal's: it can be replayed only under the settings it was written under."""
-    now = _Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
-    kept = journal.get(SETTINGS)
-    if kept is None:
+def _same_settings(journal: Journal, config: ServeConfig) -> Coupling | None:
+    """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
+    settings it was written under. Return this domain with the scheme the journal was begun with."""
+    now = Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
+    found = journal.get(SETTINGS)
+    if found is None:
         journal.put({SETTINGS: msgspec.json.encode(now).decode()})
-    elif msgspec.json.decode(kept, type=_Settings) != now:
+        return config.coupling
+    kept = msgspec.json.decode(found, type=Settings)
+    coupling = as_journalled(config.coupling, kept.coupling)
+    if kept != msgspec.structs.replace(now, coupling=coupling):
         raise InputError(
-            "its jobs were taken under other nodes, policies or schemes", os.fspath(config.place),
+            "its jobs were taken under other nodes, policies or domains",
+            os.fspath(config.place),
             "use the same settings, or a new folder",
-        )  # fmt: skip
+        )
+    return coupling

@@ -13,25 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from cohabit.app.scenario.reading import DomainConfig, PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig, SchemeConfig
 from cohabit.app.scenario.typed_toml import read_typed, refuse_for_root, refuse_untrusted
-from cohabit.app.serve.machine import ProfilingConfig
+from cohabit.app.serve.machine import ProfilingConfig, TelemetryConfig
 from cohabit.app.serve.serving import ServeConfig, TlsFiles
-from cohabit.app.serve.telemetry_feed import TelemetryConfig
 from cohabit.app.simulate.coupling import scheme_of
 from cohabit.backend.output_names import literal
 from cohabit.backend.protocol import Launch
 from cohabit.core.protocols import Coupling
 from cohabit.live.api.groups import GroupTable, group_of
 from cohabit.live.api.logs import FORMATS, LEVELS
-from cohabit.live.api.settings import (
-    MAX_QUEUED,
-    MAX_SUBMISSION_BYTES,
-    MAX_TOKENS,
-    USER,
-    ApiSettings,
-    UserLimits,
-)
+from cohabit.live.api.settings import MAX_QUEUED, MAX_SUBMISSION_BYTES, MAX_TOKENS, USER, ApiSettings, UserLimits
 from cohabit.live.controller.retention import KeepConfig
 from cohabit.live.controller.runs_as import LauncherConfig
 from cohabit.live.peers.keys import read_keys
@@ -46,19 +38,11 @@ CACHE = ("on", "dry-run", "off")
 INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")  # environment variables passed on to jobs
 
 
-class DomainTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[domain]: this domain among others. The keys mean the same as in a scenario's [[domain]]."""
+class DomainTable(SchemeConfig, frozen=True, forbid_unknown_fields=True):
+    """[domain]: this domain among others."""
 
     name: str
     listen: str = "127.0.0.1:0"
-    scheme: str | None = None
-    enabled: bool = True
-    release_s: float = 1200.0
-    min_hold_s: float = 600.0
-    max_held: float = 1.0
-    max_yields: int = 0
-    raise_per_yield: float = 0.0
-    bounded_hold_s: float = 0.0
 
 
 class PeerTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,31 +78,10 @@ class LimitsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_submission_bytes: int = MAX_SUBMISSION_BYTES
 
 
-class UserTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[users.NAME]"""
+class UserTable(LimitsTable, frozen=True, forbid_unknown_fields=True):
+    """[users.NAME]: a role, and the limits of this user."""
 
     role: str = USER
-    max_queued: int = MAX_QUEUED
-    max_running: int = -1
-    qos: int = 0
-    max_array: int = 1000
-    max_tokens: int = MAX_TOKENS
-    max_submission_bytes: int = MAX_SUBMISSION_BYTES
-
-
-class ProfilingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[profiling]: what is learned from runs, if the policy shares nodes."""
-
-    measure: bool = True
-    period_s: float = 10.0
-    profiles: str = ""  # a file of profiles known before the first job
-
-
-class TelemetryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[telemetry]: this machine's counters; reported if the table exists, or if the policy has a gate."""
-
-    every_s: float = 30.0
-    window_s: float = 300.0
 
 
 class LauncherTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,8 +143,8 @@ class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log: LogTable = LogTable()
     launcher: LauncherTable = LauncherTable()
     keep: KeepTable = KeepTable()
-    profiling: ProfilingTable = ProfilingTable()
-    telemetry: TelemetryTable | None = None
+    profiling: ProfilingConfig = ProfilingConfig()
+    telemetry: TelemetryConfig | None = None
     domain: DomainTable | None = None
     peer: dict[str, PeerTable] = {}
     tls: TlsTable | None = None
@@ -214,12 +177,19 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
     if tables.cache not in CACHE:
         raise InputError(f"cache = {tables.cache!r}", where, f"use {', '.join(CACHE)}")
     config = ServeConfig(
-        folder / tables.place, tables.nodes, tables.policy, tls=_tls(tables, folder),
-        oversubscribe=tables.oversubscribe, cache=tables.cache, database=_database(tables.database),
-        api=_api(tables, folder, where), profiling=_profiling(tables.profiling, folder, where),
-        telemetry=_telemetry(tables, where), launcher=_launcher(tables.launcher, where),
+        folder / tables.place,
+        tables.nodes,
+        tables.policy,
+        tls=_tls(tables, folder),
+        oversubscribe=tables.oversubscribe,
+        cache=tables.cache,
+        database=_database(tables.database),
+        api=_api(tables, folder, where),
+        profiling=_profiling(tables.profiling, folder, where),
+        telemetry=_telemetry(tables, where),
+        launcher=_launcher(tables.launcher, where),
         keep=_keep(tables.keep, where),
-    )  # fmt: skip
+    )
     domain = tables.domain
     if domain is None:
         if tables.peer or tables.group:
@@ -227,10 +197,9 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
         return config
     if domain.name in tables.peer:
         raise InputError(f"domain {domain.name} is its own peer", where)
-    known = msgspec.structs.asdict(domain)
-    host, port = _address(known.pop("listen"), f"{where}: domain")
+    host, port = _address(domain.listen, f"{where}: domain")
     rank = sorted([domain.name, *tables.peer]).index(domain.name)
-    coupling = Coupling(domain.name, rank, scheme_of(DomainConfig(**known, policy=tables.policy)))
+    coupling = Coupling(domain.name, rank, scheme_of(domain, tables.policy))
     peers = {}
     for name, table in tables.peer.items():
         if not table.key and (config.tls is None or config.tls.authority is None):
@@ -239,19 +208,16 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
     return replace(config, coupling=coupling, host=host, port=port, peers=peers)
 
 
-def _profiling(table: ProfilingTable, folder: Path, where: str) -> ProfilingConfig:
-    profiles = folder / table.profiles if table.profiles else None
-    if profiles is not None:
-        refuse_for_root(profiles)
-    config = ProfilingConfig(table.measure, table.period_s, profiles)
+def _profiling(config: ProfilingConfig, folder: Path, where: str) -> ProfilingConfig:
     config.check(f"{where}: profiling")
-    return config
+    if not config.profiles:
+        return config
+    refuse_for_root(folder / config.profiles)
+    return msgspec.structs.replace(config, profiles=str(folder / config.profiles))
 
 
 def _launcher(table: LauncherTable, where: str) -> LauncherConfig:
-    config = LauncherConfig(
-        table.account, table.min_uid, tuple(table.uids), table.max_output_mb, table.max_file_mb
-    )  # fmt: skip
+    config = LauncherConfig(table.account, table.min_uid, tuple(table.uids), table.max_output_mb, table.max_file_mb)
     config.check(f"{where}: launcher")
     return config
 
@@ -263,14 +229,12 @@ def _keep(table: KeepTable, where: str) -> KeepConfig:
 
 
 def _telemetry(tables: SiteTables, where: str) -> TelemetryConfig | None:
-    table = tables.telemetry
-    if table is None:
+    if tables.telemetry is None:
         bundle = BUNDLES[tables.policy.name][0] if tables.policy.name in BUNDLES else {}  # wrong names: reported later
         gate = tables.policy.gate or bundle.get("gate", UNGATED)
         return TelemetryConfig() if gate != UNGATED else None
-    config = TelemetryConfig(table.every_s, table.window_s)
-    config.check(f"{where}: telemetry")
-    return config
+    tables.telemetry.check(f"{where}: telemetry")
+    return tables.telemetry
 
 
 def _tls(tables: SiteTables, folder: Path) -> TlsFiles | None:
@@ -292,15 +256,20 @@ def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:
     domains = (() if tables.domain is None else (tables.domain.name,)) + tuple(tables.peer)
     try:
         return ApiSettings(
-            folder / tables.api.socket if tables.api.socket else None, host, port,
-            None if tls is None else tls.certificate, None if tls is None else tls.key, users,
-            UserLimits(USER, *_bounds(tables.limits)), domains,
-        )  # fmt: skip
+            folder / tables.api.socket if tables.api.socket else None,
+            host,
+            port,
+            None if tls is None else tls.certificate,
+            None if tls is None else tls.key,
+            users,
+            UserLimits(USER, *_bounds(tables.limits)),
+            domains,
+        )
     except InputError as error:
         raise InputError(error.what, f"{where}: {error.where}", error.fix) from error
 
 
-def _bounds(table: LimitsTable | UserTable) -> tuple[int | None, int | None, int, int, int | None, int | None]:
+def _bounds(table: LimitsTable) -> tuple[int | None, int | None, int, int, int | None, int | None]:
     bounds = (table.max_queued, table.max_running, table.max_tokens, table.max_submission_bytes)
     queued, running, tokens, size = (None if bound < 0 else bound for bound in bounds)
     return queued, running, table.qos, table.max_array, tokens, size
@@ -334,9 +303,7 @@ def _job(table: JobTable, groups: dict[str, Group], folder: Path, where: str) ->
         raise InputError(str(error), at) from None
     if table.group and table.group not in groups:
         raise InputError(f"belongs to the unknown group {table.group}", at, "describe it: [group.NAME]")
-    job = Job(
-        table.name, limit_us, table.processes, table.nodes, mates=groups[table.group] if table.group else None
-    )  # fmt: skip
+    job = Job(table.name, limit_us, table.processes, table.nodes, mates=groups[table.group] if table.group else None)
     job.check()
     environment = {key: os.environ[key] for key in INHERITED if key in os.environ} | table.environment
     stdout, stderr = (os.path.join(literal(str(folder)), text) if text else "" for text in (table.stdout, table.stderr))

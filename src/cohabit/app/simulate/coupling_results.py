@@ -29,16 +29,11 @@ def metrics_of(table: RunTable) -> dict[str, Metric]:
     return summarise(table) | summarise_mates(table)
 
 
-def offsets_of(scenario: Scenario) -> list[int]:
-    """Return the intended start delay of each domain's jobs relative to the first domain."""
-    names = [one.name for one in scenario.domain]
-    return list(start_offsets(names, start_windows(scenario.coupling)))
-
-
 def document(run: CoupledRun, scenario: Scenario, opened_at: float) -> dict[str, Any]:
     """Return the JSON of `simulate` for several domains."""
     whole = single_document(merged(run.tables), opened_at)
-    coupling = groups_together(run.tables, offsets_of(scenario))
+    offsets = start_offsets([one.name for one in scenario.domain], start_windows(scenario.coupling))
+    coupling = groups_together(run.tables, list(offsets))
     return whole | {
         "domains": {name: metrics_of(table) for name, table in run.tables.items()},
         "coupling": coupling | {"messages": run.messages, "deadlock": list(run.deadlock)},
@@ -48,14 +43,20 @@ def document(run: CoupledRun, scenario: Scenario, opened_at: float) -> dict[str,
 def write_run(
     run: CoupledRun, scenario: Scenario, folder: Path, opened_at: float, *, report: bool, title: str
 ) -> dict[str, Any]:
-    """Write a run; each file is complete or absent. Return the summary, timed when jobs.csv was closed."""
+    """Write a run, with the journals it has; each file is complete or absent. Return the summary, timed when jobs.csv
+    was closed."""
     whole = merged(run.tables)
     tables.write_jobs_csv(whole, folder / "jobs.csv")
     summary = document(run, scenario, opened_at)
+    if report or run.journals:
+        tables.write_jobs_parquet(whole, folder / "jobs.parquet")
+    if run.journals:
+        from cohabit.app.serve.journals import write_journals
+
+        write_journals(run.journals, folder / "journal.parquet")
     if report:
         from cohabit.report.coupled import write_coupled_report
 
-        tables.write_jobs_parquet(whole, folder / "jobs.parquet")
         write_coupled_report(run.tables, summary["coupling"], folder / "report.html", title)
     write_summary(summary | {"settings": whole.settings}, folder / "summary.json")
     return summary
@@ -76,14 +77,23 @@ def merged(runs: Mapping[str, RunTable]) -> RunTable:
         for name in ("start_us", "end_us", "nodes", "cores", "scale", "status")
     }
     return RunTable(
-        workload=_all_jobs([run.workload for run in parts]), **together, reason=reason, reasons=tuple(reasons),
-        cluster_nodes=int(first_nodes[-1]), cluster_cores=sum(run.cluster_cores for run in parts), policy=title,
-        seed=parts[0].seed, events=sum(run.events for run in parts), node_ranges=ranges,
-        shares=None if all(run.shares is None for run in parts)
+        workload=_all_jobs([run.workload for run in parts]),
+        **together,
+        reason=reason,
+        reasons=tuple(reasons),
+        cluster_nodes=int(first_nodes[-1]),
+        cluster_cores=sum(run.cluster_cores for run in parts),
+        policy=title,
+        seed=parts[0].seed,
+        events=sum(run.events for run in parts),
+        node_ranges=ranges,
+        shares=None
+        if all(run.shares is None for run in parts)
         else [text for run in parts for text in run.shares or [""] * len(run)],
-        settings=parts[0].settings, journal_hash=_one_hash([run.journal_hash for run in parts]),
+        settings=parts[0].settings,
+        journal_hash=_one_hash([run.journal_hash for run in parts]),
         scenario_hash=_one_hash([run.scenario_hash for run in parts]),
-    )  # fmt: skip
+    )
 
 
 def _renumbered(names: Sequence[Sequence[str]], index: Sequence[NDArray[Any]]) -> tuple[list[str], NDArray[Any]]:
@@ -109,14 +119,49 @@ def _all_jobs(jobs: Sequence[Workload]) -> Workload:
         name: np.concatenate([getattr(one, name) for one in jobs])
         for name in ("submit_us", "run_us", "limit_us", "processes", "rejection")
     }
-    shared = [name for name in jobs[0].extra if all(name in one.extra for one in jobs)]
+    partitions, partition = _renumbered(
+        [one.partition_names for one in jobs],
+        [np.full(len(one), -1, np.int32) if one.partition is None else one.partition for one in jobs],
+    )
     return replace(
-        jobs[0], job_id=np.concatenate(ids), user=user, user_names=users, program=program, program_names=programs,
-        memory_bytes=None, partition=None, partition_names=(), after=None, **columns,
-        extra={name: np.concatenate([one.extra[name] for one in jobs]) for name in shared},
-        max_nodes=sum(one.max_nodes for one in jobs), max_procs=sum(one.max_procs for one in jobs),
-        source=", ".join(one.source for one in jobs), header={}, defects={},
-    )  # fmt: skip
+        jobs[0],
+        job_id=np.concatenate(ids),
+        user=user,
+        user_names=users,
+        program=program,
+        program_names=programs,
+        memory_bytes=_all_memory(jobs),
+        partition=None if all(one.partition is None for one in jobs) else partition,
+        partition_names=partitions,
+        after=None
+        if all(one.after is None for one in jobs)
+        else [names for one in jobs for names in one.after or [()] * len(one)],
+        **columns,
+        extra={name: _all_values(jobs, name) for name in dict.fromkeys(name for one in jobs for name in one.extra)},
+        max_nodes=sum(one.max_nodes for one in jobs),
+        max_procs=sum(one.max_procs for one in jobs),
+        source=", ".join(one.source for one in jobs),
+        header={},
+        defects={},
+    )
+
+
+def _all_memory(jobs: Sequence[Workload]) -> NDArray[np.int64] | None:
+    if all(one.memory_bytes is None for one in jobs):
+        return None
+    known = [np.zeros(len(one), np.int64) if one.memory_bytes is None else one.memory_bytes for one in jobs]
+    return np.concatenate(known)
+
+
+def _all_values(jobs: Sequence[Workload], name: str) -> NDArray[Any]:
+    """Return an extra column of all domains; None or NaN where a domain does not have it."""
+    known = [one.extra[name] for one in jobs if name in one.extra]
+    if len(known) == len(jobs):
+        return np.concatenate(known)
+    numbers = all(column.dtype.kind in "iufb" for column in known)
+    nothing = np.nan if numbers else None
+    kind = np.float64 if numbers else object
+    return np.concatenate([one.extra.get(name, np.full(len(one), nothing, kind)).astype(kind) for one in jobs])
 
 
 def _all_ranges(ranges: Sequence[NodeRanges], first_nodes: NDArray[np.int64]) -> NodeRanges:
@@ -124,9 +169,10 @@ def _all_ranges(ranges: Sequence[NodeRanges], first_nodes: NDArray[np.int64]) ->
     offsets = [one.offsets[:-1] + start for one, start in zip(ranges, starts[:-1], strict=True)]
     first = [one.first + node for one, node in zip(ranges, first_nodes[:-1], strict=True)]
     return NodeRanges(
-        np.concatenate([*offsets, starts[-1:]]), np.concatenate(first).astype(np.int32),
+        np.concatenate([*offsets, starts[-1:]]),
+        np.concatenate(first).astype(np.int32),
         np.concatenate([one.count for one in ranges]),
-    )  # fmt: skip
+    )
 
 
 def _one_hash(hashes: Sequence[str]) -> str:

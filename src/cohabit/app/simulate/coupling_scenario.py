@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from cohabit.app.scenario.tables import ClusterConfig, CouplingConfig, DomainConfig, JobsConfig, PolicyConfig, Scenario
+from cohabit.app.scenario.tables import (
+    ClusterConfig,
+    CouplingConfig,
+    DomainConfig,
+    JobsConfig,
+    PolicyConfig,
+    Scenario,
+    TroubleConfig,
+)
 from cohabit.model.errors import InputError
 from cohabit.model.group import WHEN_DEAD, Window, start_offsets
 from cohabit.model.peer import MOST_MEMBERS
@@ -14,8 +23,10 @@ from cohabit.model.scheme import SCHEMES
 from cohabit.model.units import microseconds
 from cohabit.policy.registry import BUNDLES
 from cohabit.sim.streams import stream
+from cohabit.sim.trouble import Trouble
 from cohabit.trace.pairing import PAIRINGS, PROPORTION, VICINITY
 
+CANCEL, REFUSE, DEAD = "cancel", "refuse", "dead"
 OF_ONE_CLUSTER = ("cluster", "jobs", "policy")
 Part = tuple[str, ClusterConfig, JobsConfig, PolicyConfig]  # its place in the file, and its tables
 
@@ -62,6 +73,8 @@ def check_domains(scenario: Scenario, where: str) -> list[Part]:
             raise InputError(f"has two domains called {name!r}", where, "give each its own name")
     for one in domains:
         _check_scheme(one, where)
+        for trouble in one.trouble:
+            _check_trouble(trouble, f"{where}: domain {one.name}: trouble")
     _check_coupling(scenario.coupling, names, where)
     return [(f"domain {one.name}: ", one.cluster, one.jobs, one.policy) for one in domains]
 
@@ -73,6 +86,31 @@ def _check_scheme(domain: DomainConfig, where: str) -> None:
     if domain.max_held > 1:
         what = f"{place}max_held = {domain.max_held:g} is more than the whole machine"
         raise InputError(what, where, "give a share from 0 to 1")
+
+
+def _check_trouble(trouble: TroubleConfig, where: str) -> None:
+    about_jobs = trouble.what in (CANCEL, REFUSE)
+    if not about_jobs and trouble.what != DEAD:
+        raise InputError(f"what = {trouble.what!r} is unknown", where, f"use {CANCEL}, {REFUSE} or {DEAD}")
+    if about_jobs != bool(trouble.job):
+        raise InputError(f"what = {trouble.what!r} with job = {trouble.job!r}", where, "cancel and refuse name a job")
+    if about_jobs != (trouble.until_s is None):
+        raise InputError(f"what = {trouble.what!r} with or without until_s", where, "only dead has, and needs, an end")
+    if trouble.until_s is not None and trouble.until_s <= trouble.at_s:
+        raise InputError(f"until_s = {trouble.until_s:g} is not after at_s = {trouble.at_s:g}", where)
+
+
+def trouble_of(domain: DomainConfig, numbers: Mapping[str, int], where: str) -> Trouble:
+    """Return the trouble of a domain; `numbers`: the core's number of every job that can run."""
+    jobs: dict[str, list[tuple[int, str]]] = {CANCEL: [], REFUSE: []}
+    for one in domain.trouble:
+        if one.what == DEAD:
+            continue
+        if one.job not in numbers:
+            raise InputError(f"{one.what}s the unknown job {one.job}", f"{where}: trouble", "name one of its jobs")
+        jobs[one.what].append((microseconds(one.at_s), str(numbers[one.job])))
+    dead = [(microseconds(one.at_s), microseconds(one.until_s)) for one in domain.trouble if one.until_s is not None]
+    return Trouble(tuple(jobs[CANCEL]), {job: at_us for at_us, job in jobs[REFUSE]}, tuple(dead))
 
 
 def check_pairing(coupling: CouplingConfig, where: str) -> None:
@@ -90,7 +128,7 @@ def check_pairing(coupling: CouplingConfig, where: str) -> None:
     if proportion is not None and coupling.pairing not in (PROPORTION, VICINITY):
         raise InputError(f"coupling.proportion has no effect with pairing {coupling.pairing!r}", where, "leave it out")
     if coupling.pairing == VICINITY and coupling.vicinity_s <= 0:
-        raise InputError(f"coupling.vicinity_s = {coupling.vicinity_s:g} pairs nobody", where, "120 is the paper's")
+        raise InputError(f"coupling.vicinity_s = {coupling.vicinity_s:g} pairs no jobs", where, "120 is the paper's")
 
 
 def _check_coupling(coupling: CouplingConfig, names: list[str], where: str) -> None:
@@ -104,8 +142,9 @@ def _check_coupling(coupling: CouplingConfig, names: list[str], where: str) -> N
     for window in windows:
         for name in (window.first, window.second):
             if name not in names:
-                raise InputError(f"coupling.window names the unknown domain {name!r}", where,
-                                 f"known are {', '.join(names)}")  # fmt: skip
+                raise InputError(
+                    f"coupling.window names the unknown domain {name!r}", where, f"known are {', '.join(names)}"
+                )
         if window.least_us > window.most_us:
             what = f"coupling.window from {window.first} to {window.second} ends before it begins"
             raise InputError(what, where, "least_s is at most most_s")
@@ -123,9 +162,14 @@ def domain_scenario(scenario: Scenario, domain: DomainConfig) -> Scenario:
     """Return one domain as a scenario: its tables, its own seed, and the common programs, world and faults."""
     seed = int(stream(scenario.seed, f"domain {domain.name}").integers(2**31))
     return msgspec.structs.replace(
-        scenario, seed=seed, cluster=domain.cluster, jobs=domain.jobs, policy=domain.policy, domain=[],
+        scenario,
+        seed=seed,
+        cluster=domain.cluster,
+        jobs=domain.jobs,
+        policy=domain.policy,
+        domain=[],
         coupling=CouplingConfig(),
-    )  # fmt: skip
+    )
 
 
 def with_policy(domain: DomainConfig, **keys: Any) -> DomainConfig:

@@ -26,7 +26,7 @@ import numpy as np
 from cohabit.app.client.report import run_table
 from cohabit.app.measure import measuring
 from cohabit.app.measure.programs import Plan, Program
-from cohabit.app.scenario.reading import PolicyConfig
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve.separation import Held, in_own_process
 from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.backend.protocol import Launch
@@ -57,7 +57,7 @@ Advance = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Interference:
-    """How long each kind takes alone, and how much longer beside each other."""
+    """Times of each kind of program alone, and how much longer they take beside each other."""
 
     solo_s: dict[str, float]
     slower_pct: dict[str, dict[str, float]]
@@ -78,10 +78,14 @@ class Measured:
     def document(self) -> dict[str, Any]:
         """Return it as plain data."""
         return {
-            "kinds": list(KINDS), "cores": NODES, "turns": TURNS, "solo_s": self.interference.solo_s,
+            "kinds": list(KINDS),
+            "cores": NODES,
+            "turns": TURNS,
+            "solo_s": self.interference.solo_s,
             "slower_percent": self.interference.slower_pct,
-            "policies": {policy: self.figures(policy) for policy in self.runs}, "gained": self.gained(),
-        }  # fmt: skip
+            "policies": {policy: self.figures(policy) for policy in self.runs},
+            "gained": self.gained(),
+        }
 
     def makespans_s(self, policy: str) -> list[float]:
         """Return the time until all jobs were done, turn by turn."""
@@ -98,13 +102,15 @@ class Measured:
         turnarounds = [(run.end_us - run.workload.submit_us).mean() / SECOND for run in runs]
         kinds = np.array([runs[0].workload.program_names[at] for at in runs[0].workload.program])
         return {
-            "jobs": len(runs[0]), "makespans_s": times, "makespan_s": statistics.median(times),
+            "jobs": len(runs[0]),
+            "makespans_s": times,
+            "makespan_s": statistics.median(times),
             "mean_turnaround_s": float(np.median(turnarounds)),
             "mean_run_s": float(np.median([(run.end_us - run.start_us).mean() / SECOND for run in runs])),
             "mean_slowdown": float(np.median([each.mean() for each in slowdowns])),
             "worst_slowdown": float(np.median([each.max() for each in slowdowns])),
             "by_kind": {kind: float(np.median([each[kinds == kind].mean() for each in slowdowns])) for kind in KINDS},
-        }  # fmt: skip
+        }
 
     def _slowdowns(self, run: RunTable) -> Any:
         alone = np.array([self.interference.solo_s[run.workload.program_names[at]] for at in run.workload.program])
@@ -133,8 +139,10 @@ class Measured:
                 f"{gained[BLIND]:.0f} % sooner than shared blindly, {times[BLIND]}, and {gained[EXCLUSIVE]:.0f} % "
                 f"sooner than one per node, {times[EXCLUSIVE]}; none of {TURNS} turns says otherwise."
             )
-        shown = [f"{_sooner(gained[policy])} {words}, {times[policy]}" for policy, words in
-                 ((BLIND, "shared blindly"), (EXCLUSIVE, "one per node"))]  # fmt: skip
+        shown = [
+            f"{_sooner(gained[policy])} {words}, {times[policy]}"
+            for policy, words in ((BLIND, "shared blindly"), (EXCLUSIVE, "one per node"))
+        ]
         reason = "this machine is too small or too busy just now to show more" if None in gained.values() else ""
         return (
             f"No gain shown: {jobs} real jobs were done after {times[LEARNED]} in pairs chosen by measurement: "
@@ -170,25 +178,27 @@ def two_cores() -> Iterator[None]:
 
 def commands() -> dict[str, tuple[str, ...]]:
     """Return the programs, each with the amount of work that takes about equally long here."""
-    return {kind: _command(kind, "--work", str(_rounds(kind))) for kind in KINDS}
+    found = {}
+    for kind in KINDS:
+        said = subprocess.run(_command(kind, "--seconds", str(WORK_S), "--json"), check=True, capture_output=True)
+        found[kind] = _command(kind, "--work", str(max(1, int(json.loads(said.stdout)["rounds"]))))
+    return found
 
 
 def _command(kind: str, *options: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "cohabit.cli", "exercise", kind, *options)
 
 
-def _rounds(kind: str) -> int:
-    """Return the number of rounds that take about WORK_S."""
-    said = subprocess.run(_command(kind, "--seconds", str(WORK_S), "--json"), check=True, capture_output=True)
-    return max(1, int(json.loads(said.stdout)["rounds"]))
-
-
 def measure_pairs(programs: dict[str, tuple[str, ...]], out: Path, advance: Advance | None) -> Interference:
     """Run every program alone and beside every other, on one core; pairs.csv and degradation.csv stay in `out`."""
     plan = Plan(
-        program=[Program(kind, list(command)) for kind, command in programs.items()], cores="shared",
-        use=[min(os.sched_getaffinity(0))], repeats=2, sources=["procfs"], limit_s=LIMIT_S,
-    )  # fmt: skip
+        program=[Program(kind, list(command)) for kind, command in programs.items()],
+        cores="shared",
+        use=[min(os.sched_getaffinity(0))],
+        repeats=2,
+        sources=["procfs"],
+        limit_s=LIMIT_S,
+    )
     with tempfile.TemporaryDirectory(prefix="cohabit-demo-") as scratch:
         job = measuring.prepare(plan, out / "pairs.csv", Path(scratch))
         try:
@@ -214,17 +224,18 @@ def schedule(
         interference.write(matrix)
         matrix.chmod(0o644)
         policies = {
-            EXCLUSIVE: PolicyConfig(name="fifo"), BLIND: PolicyConfig(name="fifo-shared"),
+            EXCLUSIVE: PolicyConfig(name="fifo"),
+            BLIND: PolicyConfig(name="fifo-shared"),
             LEARNED: PolicyConfig(
                 name="pair-optimal", degradation=str(matrix), threshold_pct=THRESHOLD_PCT, refill=True
             ),
-        }  # fmt: skip
+        }
         for turn in range(TURNS):
             for place, (label, policy) in enumerate(policies.items()):
                 if advance is not None:
                     advance(turn * len(policies) + place, TURNS * len(policies))
                 folder = Path(scratch) / f"{label}-{turn}"
-                said = say if turn == place == 0 else _silent
+                said = say if turn == place == 0 else lambda _: None  # the same sentences every time
                 runs[label].append(_scheduled(label, policy, programs, folder, said))
     return Measured(interference, {label: tuple(tables) for label, tables in runs.items()})
 
@@ -241,7 +252,13 @@ def _scheduled(
         return asyncio.run(_run_queue(config, held, programs))
 
     found = in_own_process(config, say, work)
-    _refuse_failures(found["views"], label)
+    bad = next((view for view in found["views"] if view["state"] != "done"), None)
+    if bad is not None:
+        raise InputError(
+            f"job {bad['job']} of the {label} run ended as {bad['state']}",
+            "demo",
+            "run its command by hand: cohabit exercise NAME --work 1",
+        )
     return run_table(found["views"], found["nodes"], label)
 
 
@@ -266,10 +283,6 @@ async def _run_queue(config: ServeConfig, held: Held | None, programs: dict[str,
     return {"views": [job_view(one, "demo", False, "", "") for one in listed], "nodes": nodes}
 
 
-def _silent(sentence: str) -> None:
-    """Ignore a sentence that was said before."""
-
-
 def _queue(programs: dict[str, tuple[str, ...]], uid: int) -> Iterator[tuple[Job, Launch]]:
     """Yield jobs of one kind one after the other, as users submit them."""
     environment = {key: os.environ[key] for key in ("HOME", "PATH", "COHABIT_CACHE") if key in os.environ}
@@ -277,10 +290,3 @@ def _queue(programs: dict[str, tuple[str, ...]], uid: int) -> Iterator[tuple[Job
         for number in range(1, COPIES[kind] + 1):
             job = Job(f"{kind}-{number}", round(LIMIT_S * SECOND), program=kind)
             yield job, Launch(command, environment, uid=uid)
-
-
-def _refuse_failures(views: Sequence[dict[str, Any]], label: str) -> None:
-    bad = [view for view in views if view["state"] != "done"]
-    if bad:
-        raise InputError(f"job {bad[0]['job']} of the {label} run ended as {bad[0]['state']}", "demo",
-                         "run its command by hand: cohabit exercise NAME --work 1")  # fmt: skip

@@ -80,9 +80,10 @@ def write_run(
     if report or keep_journal:
         tables.write_jobs_parquet(table, folder / "jobs.parquet")
     if keep_journal:
-        from cohabit.app.serve.journals import write_journal
+        from cohabit.app.serve.journals import write_journals
+        from cohabit.app.simulate.finished import ONLY
 
-        write_journal(journal, folder / "journal.parquet")
+        write_journals({ONLY: journal}, folder / "journal.parquet")
     if report:
         from cohabit.report.html import write_report
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cohabit.app.scenario import policies as policy_names
 from cohabit.app.scenario.programs import known_profiles, load_programs, names_in, with_run_times
-from cohabit.app.scenario.reading import Scenario, cluster_of
+from cohabit.app.scenario.reading import cluster_of
+from cohabit.app.scenario.tables import Scenario
 from cohabit.app.scenario.workloads import load_workload, machine_size
 from cohabit.core.protocols import PolicySet
 from cohabit.model.cluster import Cluster
@@ -67,9 +68,7 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     if scenario.cluster.sharing != "exclusive":  # the switch back to CE leaves the keys of sharing unchanged
         notes += tuple(policy_names.without_effect(scenario.policy, policies.names, scenario.world.progress_s > 0))
         notes += tuple(policy_names.nothing_known(scenario, policies, names_in(workload, rows), profiles))
-    return Prepared(
-        scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles
-    )  # fmt: skip
+    return Prepared(scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles)
 
 
 def _reject_followers(workload: Workload, rejection: NDArray[np.int8]) -> None:

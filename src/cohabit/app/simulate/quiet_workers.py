@@ -7,21 +7,33 @@ must never be used for processes that keep data.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Block Ctrl-C in processes started within until `end_quietly`; in this process it is only deferred."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def in_workers(calls: Sequence[Callable[[], T]], workers: int) -> Generator[tuple[int, T], None, None]:
+    """Make these calls in so many processes; yield (index, result) as they end. Close it to stop early."""
+    import multiprocessing
+
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=_end_quietly) as pool:
+        # Ctrl-C stays blocked in the new processes until `_end_quietly`; in this one it is only deferred.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            futures = {pool.submit(call): index for index, call in enumerate(calls)}
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
 
-def end_quietly() -> None:
-    """Make a worker end silently on Ctrl-C; to be called first."""
+def _end_quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -51,14 +51,25 @@ class ResultTable:
         """Return the finished table."""
         prepared, ran = self.prepared, self.start_us != NEVER
         return RunTable(
-            workload=prepared.workload, start_us=self.start_us, end_us=self.end_us, nodes=self.nodes,
+            workload=prepared.workload,
+            start_us=self.start_us,
+            end_us=self.end_us,
+            nodes=self.nodes,
             cores=np.where(ran, prepared.workload.processes, 0),
-            scale=np.where(ran, np.maximum(self.scale, 1), 0).astype(np.int32), status=self.status,
-            reason=self.reason, reasons=tuple(self.reasons), cluster_nodes=prepared.cluster.nodes,
-            cluster_cores=prepared.cluster.cores, policy=policy_names.title(prepared.policies.names),
-            seed=prepared.scenario.seed, events=events, node_ranges=ranges, settings=settings_of(prepared),
-            journal_hash=journal.hash(), scenario_hash=scenario_hash(prepared),
-        )  # fmt: skip
+            scale=np.where(ran, np.maximum(self.scale, 1), 0).astype(np.int32),
+            status=self.status,
+            reason=self.reason,
+            reasons=tuple(self.reasons),
+            cluster_nodes=prepared.cluster.nodes,
+            cluster_cores=prepared.cluster.cores,
+            policy=policy_names.title(prepared.policies.names),
+            seed=prepared.scenario.seed,
+            events=events,
+            node_ranges=ranges,
+            settings=settings_of(prepared),
+            journal_hash=journal.hash(),
+            scenario_hash=scenario_hash(prepared),
+        )
 
 
 def settings_of(prepared: Prepared) -> dict[str, Any]:

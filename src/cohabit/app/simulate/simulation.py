@@ -7,12 +7,10 @@ and faults through the event-by-event world. Both use the same core, and both wr
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cohabit.app.simulate.preparation import Prepared, prepare, public
 from cohabit.app.simulate.results import ResultTable, ranges_of, settings_of
-from cohabit.app.simulate.stepping import Observer, Progress, Stepper, traced_jobs
-from cohabit.core.protocols import PolicySet
+from cohabit.app.simulate.stepping import STILL_WAITING, Observer, Progress, Stepper, traced_jobs
 from cohabit.model.errors import InputError
 from cohabit.model.records import CANCELLED, DONE, KILLED, NEVER, RunTable
 from cohabit.sim.journal import Journal
@@ -41,46 +39,47 @@ def run(
 
 
 def _beyond_fast(prepared: Prepared) -> str:
-    cluster, faults = prepared.cluster, prepared.scenario.faults
+    cluster, faults, policies = prepared.cluster, prepared.scenario.faults, prepared.policies
+    limits_age = bool(policies.age_limit_us or policies.age_limit_runs)
+    by_age = policies.order.name in ("age", "fcfs") and policies.backfill_order is None
     reasons = {
         "several kinds of nodes": len(cluster.groups) > 1 or bool(cluster.partitions),
-        "maintenance windows": bool(cluster.windows),
+        "maintenance windows": bool(prepared.scenario.cluster.maintenance),
         "dependencies between jobs": prepared.workload.after is not None and any(prepared.workload.after),
         "memory limits": prepared.workload.memory_bytes is not None and cluster.groups[0].memory_bytes > 0,
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
-        "shared nodes": not prepared.policies.placer.exclusive,
-        "a gate": bool(prepared.policies.gates),
+        "shared nodes": not policies.placer.exclusive,
+        "another placement of whole nodes": policies.placer.exclusive and not policies.lowest_nodes,
+        "a gate": bool(policies.gates),
         "weather": prepared.scenario.world.weather != "none",
-        "an age limit beside this order": _limits_age_beside_another_order(prepared.policies),
+        "an age limit beside this order": limits_age and not by_age,
     }
     return ", ".join(reason for reason, holds in reasons.items() if holds)
 
 
-def _limits_age_beside_another_order(policies: PolicySet) -> bool:
-    limited = bool(policies.age_limit_us or policies.age_limit_runs)
-    return limited and (policies.order.name not in ("age", "fcfs") or policies.backfill_order is not None)
-
-
-def _durations(prepared: Prepared) -> NDArray[np.int64]:
-    run_us, limit_us = prepared.workload.run_us[prepared.rows], prepared.workload.limit_us[prepared.rows]
-    return np.minimum(run_us, limit_us) if prepared.scenario.world.kill else run_us
-
-
 def _run_fast(prepared: Prepared, record_nodes: bool, progress: Progress | None) -> tuple[RunTable, Journal]:
-    workload, rows = prepared.workload, prepared.rows
+    workload, rows, kill = prepared.workload, prepared.rows, prepared.scenario.world.kill
+    run_us, limit_us = workload.run_us[rows], workload.limit_us[rows]
     result = replay(
-        workload.submit_us[rows], _durations(prepared), workload.limit_us[rows], prepared.nodes,
-        workload.processes[rows], workload.user[rows].astype(np.int64), prepared.cluster.nodes, prepared.policies,
-        record_ranges=record_nodes, progress=progress,
-    )  # fmt: skip
+        workload.submit_us[rows],
+        np.minimum(run_us, limit_us) if kill else run_us,
+        limit_us,
+        prepared.nodes,
+        workload.processes[rows],
+        workload.user[rows].astype(np.int64),
+        prepared.cluster.nodes,
+        prepared.policies,
+        record_ranges=record_nodes,
+        progress=progress,
+    )
     table = ResultTable(prepared)
     ran = result.end_us != NEVER
     table.start_us[rows], table.end_us[rows] = result.start_us, result.end_us
     table.nodes[rows[ran]] = prepared.nodes[ran]
-    killed = ran & (workload.run_us[rows] > workload.limit_us[rows]) & prepared.scenario.world.kill
+    killed = ran & (run_us > limit_us) & kill
     table.status[rows] = np.where(killed, KILLED, np.where(ran, DONE, CANCELLED))
     table.say(rows[killed], "reached its time limit")
-    table.say(rows[~ran], "still waiting when the simulation ended")
+    table.say(rows[~ran], STILL_WAITING)
     ranges = None
     if result.ranges is not None and result.range_owner is not None:
         ranges = ranges_of(rows[result.range_owner], result.ranges[0], result.ranges[1], len(workload))

@@ -10,13 +10,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from cohabit.app.scenario.reading import announcements
 from cohabit.app.simulate.preparation import Prepared, public
 from cohabit.app.simulate.results import ResultTable, ranges_of
 from cohabit.core.core import SchedulerCore
 from cohabit.core.gating import JOBS
 from cohabit.model import event as fact
 from cohabit.model.codec import encode
-from cohabit.model.command import CancelJob, Command, MoveJob, StartJob
+from cohabit.model.command import (
+    CancelJob,
+    Command,
+    HoldJob,
+    MoveJob,
+    ReleaseJob,
+    RenewJob,
+    StartJob,
+    StopJob,
+    TellPeer,
+)
 from cohabit.model.event import Event
 from cohabit.model.group import Group
 from cohabit.model.job import Job
@@ -24,7 +35,6 @@ from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, REJECTED, Run
 from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import HOUR, SECOND
 from cohabit.sim import journal as lines
-from cohabit.sim.faults import late_reports, node_failures
 from cohabit.sim.journal import Journal
 from cohabit.sim.machine.machine import Machine, Segment
 from cohabit.sim.machine.phases import Phases
@@ -34,7 +44,7 @@ from cohabit.sim.machine.truth import Truth
 from cohabit.sim.monitor import Monitor
 from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.streams import stream
-from cohabit.sim.world import World
+from cohabit.sim.world import World, late_reports, node_failures
 
 NO_LIMIT_RUNS = 100  # a job on shared nodes without a limit may take this many times its exclusive run
 NO_MATES: Mapping[int, Group] = MappingProxyType({})
@@ -70,13 +80,17 @@ class Stepper:
         if faults.node_mtbf_h > 0:
             begin = int(workload.submit_us[rows].min())
             self.world.faults = node_failures(
-                stream(scenario.seed, "node failures"), prepared.cluster.nodes, faults.node_mtbf_h * HOUR,
-                faults.node_repair_h * HOUR, begin,
-            )  # fmt: skip
+                stream(scenario.seed, "node failures"),
+                prepared.cluster.nodes,
+                faults.node_mtbf_h * HOUR,
+                faults.node_repair_h * HOUR,
+                begin,
+            )
         if faults.late_reports_s > 0:
             delays = late_reports(stream(scenario.seed, "late reports"), faults.late_reports_s * SECOND)
             self.world.report_delay_us = delays
-        self.world.add(traced_jobs(prepared, mates), drained)
+        announced = announcements(scenario.cluster, prepared.cluster.nodes)
+        self.world.add(traced_jobs(prepared, mates), [*drained, *announced])
 
     def run(self, progress: Progress | None) -> None:
         """Run it alone until no events are left."""
@@ -84,10 +98,12 @@ class Stepper:
         self.world.run(None if progress is None else lambda events: progress(min(events // 2, total), total))
 
     def _watch(self, now_us: int, events: list[Event], commands: list[Command]) -> None:
-        for event in events:
-            if isinstance(event, _TOLD_WHOLE):
-                self._written.append((now_us, lines.LEARNED, len(self._learned), 1))
-                self._learned.append(encode([event]))
+        told = [event for event in events if not isinstance(event, fact.JobStarted)]  # that follows from the command
+        if told and self._written and self._written[-1][0] == now_us and self._written[-1][1] < lines.START:
+            self._written.append((now_us, lines.AGAIN, -1, 1))
+        for event in told:
+            if _is_told_whole(event):
+                self._write_whole(now_us, lines.LEARNED, encode([event]))
             else:
                 self._written.append((now_us, *_fact_line(event)))
         for command in commands:
@@ -96,8 +112,14 @@ class Stepper:
                 self._written.append((now_us, kind, int(command.job_id), command.attempt))
             elif isinstance(command, MoveJob):
                 self._written.append((now_us, lines.MOVE, int(command.job_id), command.nodes[0][0]))
+            elif isinstance(command, ABOUT_MATES):
+                self._write_whole(now_us, lines.ABOUT_MATES, encode([command]))
         if self.observe is not None:
             self.observe(now_us, events, commands, self.core)
+
+    def _write_whole(self, now_us: int, kind: int, content: bytes) -> None:
+        self._written.append((now_us, kind, len(self._learned), 1))
+        self._learned.append(content)
 
     def result(self) -> tuple[RunTable, Journal]:
         """Return the results of every job."""
@@ -159,28 +181,41 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
 
     begin_us = int(prepared.workload.submit_us[prepared.rows].min()) - 2 * WINDOW_US  # judges the first jobs, too
     world.weather = weather_of(
-        scenario.seed, prepared.cluster.nodes, {one.name: one for one in TEMPERS},
-        noise=scenario.world.weather == "noise", canaries=scenario.world.canaries,
-        telling=bool(prepared.policies.gates), begin_us=begin_us,
-    )  # fmt: skip
+        scenario.seed,
+        prepared.cluster.nodes,
+        {one.name: one for one in TEMPERS},
+        noise=scenario.world.weather == "noise",
+        canaries=scenario.world.canaries,
+        telling=bool(prepared.policies.gates),
+        begin_us=begin_us,
+    )
     return [(begin_us, fact.NodeDrained(int(node))) for node in world.weather.noise_nodes]
 
 
 def _shares_text(outcome: Outcome, segments: list[Segment]) -> str:
     """Describe a job's run on its nodes as JSON: what it had booked, and its progress as [from_s, rate, ways]."""
     how: dict[str, Any] = {
-        "cores": outcome.cores, "ways": outcome.ways, "bandwidth_mbs": outcome.bandwidth_mbs,
-        "exclusive": outcome.exclusive, "purpose": outcome.purpose,
+        "cores": outcome.cores,
+        "ways": outcome.ways,
+        "bandwidth_mbs": outcome.bandwidth_mbs,
+        "exclusive": outcome.exclusive,
+        "purpose": outcome.purpose,
         "segments": [[at_us / SECOND, rate, ways] for at_us, rate, ways in segments],
-    }  # fmt: skip
+    }
     return msgspec.json.encode(how).decode()
 
 
 _TOLD_WHOLE = (
     fact.ProfileLearned, fact.ProgressMeasured, fact.TelemetryReduced, fact.PeerReported, fact.SchemeChanged,
-    fact.Recovered,
+    fact.Recovered, fact.WindowSet, fact.WindowCleared, fact.JobCancelled, fact.StartRefused,
 )  # fmt: skip
+ABOUT_MATES = (HoldJob, ReleaseJob, RenewJob, StopJob, TellPeer)  # commands that the journal has whole
 _NODE_FACTS = {fact.NodeUp: lines.NODE_UP, fact.NodeDown: lines.NODE_DOWN, fact.NodeDrained: lines.NODE_DRAINED}
+
+
+def _is_told_whole(event: Event) -> bool:
+    """Return whether a line cannot say it: the table has a job's last end, not that it was stopped before."""
+    return isinstance(event, _TOLD_WHOLE) or (isinstance(event, fact.JobFinished) and event.status == "stopped")
 
 
 def _fact_line(event: Event) -> tuple[int, int, int]:
@@ -215,13 +250,20 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
         program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None
         confined = program is not None and program.single_node and int(prepared.nodes[number]) == 1  # as its owner says
         job = Job(
-            job_id=str(number), limit_us=limit_us, processes=int(workload.processes[row]),
-            program=workload.program_names[code] if code >= 0 else "", alpha=alpha if alpha > 0 else 0.0,
+            job_id=str(number),
+            limit_us=limit_us,
+            processes=int(workload.processes[row]),
+            program=workload.program_names[code] if code >= 0 else "",
+            alpha=alpha if alpha > 0 else 0.0,
             memory_bytes=0 if workload.memory_bytes is None else int(workload.memory_bytes[row]),
-            user=int(workload.user[row]), partition=partition, after=after, single_node=confined,
+            user=int(workload.user[row]),
+            partition=partition,
+            after=after,
+            single_node=confined,
             movable=movable is not None and movable[row] > 0,
             workload_type="" if kinds is None else str(kinds[row] or ""),
-            skip_threshold=-1 if skips is None else int(skips[row]), mates=mates.get(number),
-        )  # fmt: skip
+            skip_threshold=-1 if skips is None else int(skips[row]),
+            mates=mates.get(number),
+        )
         traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
     return traced

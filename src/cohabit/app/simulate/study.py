@@ -13,9 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cohabit.app.scenario.choice import scenario_for
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import Scenario
+from cohabit.app.scenario.reading import scenario_for
 from cohabit.app.simulate import comparison, outputs, simulation, sweeping
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.records import RunTable
@@ -48,7 +47,7 @@ class Run:
 
     @property
     def policy(self) -> str:
-        """What the run is called in tables and pictures."""
+        """The name of the run in tables and pictures."""
         return self.table.policy
 
     @cached_property
@@ -122,10 +121,9 @@ class Comparison:
 
     def picture(self, path: str | Path, title: str = "Utilisation over time and mean wait, by policy") -> Path:
         """Write a small SVG for a page: utilisation over time and mean wait, readable on white and on dark."""
-        outputs.check_folder(Path(path).parent)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_comparison_svg(self.tables, path, title)
-        return Path(path)
+        file = _in_folder(path)
+        write_comparison_svg(self.tables, file, title)
+        return file
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.policies)}>"
@@ -154,10 +152,18 @@ def simulate(
     >>> run = simulate("jobs.swf.xz", nodes=512, order="wfp", backfill="easy")  # doctest: +SKIP
     >>> run.metrics["mean_wait_s"], run.jobs.head()  # doctest: +SKIP
     """
-    scenario = _scenario(
-        source, nodes=nodes, cores=cores, policy=policy, order=order, backfill=backfill, backfill_order=backfill_order,
-        placement=placement, seed=seed, kill=kill,
-    )  # fmt: skip
+    scenario = scenario_for(
+        source,
+        nodes=nodes,
+        cores=cores,
+        policy=policy,
+        order=order,
+        backfill=backfill,
+        backfill_order=backfill_order,
+        placement=placement,
+        seed=seed,
+        kill=kill,
+    )
     if scenario.domain:
         raise InputError("several domains are not one run", "", "use `cohabit simulate` for them, or compare()")
     opened_at = time.perf_counter()
@@ -180,7 +186,7 @@ def compare(
 
     A policy is a bundle ("sns") or parts joined by + ("wfp+conservative"); `cohabit.policies()` lists them.
     """
-    scenario = _scenario(source, nodes=nodes, cores=cores, seed=seed)
+    scenario = scenario_for(source, nodes=nodes, cores=cores, seed=seed)
     finished: list[RunTable] = []
     comparison.compare(scenario, list(policies), repeats, progress=progress, finished=finished)
     return Comparison(tuple(finished), comparison.judge(finished, scenario.seed))
@@ -200,9 +206,11 @@ def sweep(
     """
     import polars
 
-    texts = [f"{key}={','.join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)}"
-             for key, values in vary.items()]  # fmt: skip
-    cells = sweeping.grid(_scenario(source, nodes=nodes), texts)
+    texts = [
+        f"{key}={','.join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)}"
+        for key, values in vary.items()
+    ]
+    cells = sweeping.grid(scenario_for(source, nodes=nodes), texts)
     alone = any(registry.is_given(name) for name in _orders_named(cells))
     finished: list[sweeping.Cell] = []
     sweeping.sweep(cells, 1 if alone else workers, None, finished=finished, progress=progress)
@@ -219,9 +227,12 @@ def policies() -> pl.DataFrame:
 
     listed: list[tuple[str, Mapping[str, Any]]] = [
         ("bundle", {name: described for name, (_, described) in registry.BUNDLES.items()}),
-        ("order", registry.ORDERS), ("backfill", registry.BACKFILLS), ("placement", registry.PLACEMENTS),
-        ("partition", registry.PARTITIONS), ("gate", registry.GATES),
-    ]  # fmt: skip
+        ("order", registry.ORDERS),
+        ("backfill", registry.BACKFILLS),
+        ("placement", registry.PLACEMENTS),
+        ("partition", registry.PARTITIONS),
+        ("gate", registry.GATES),
+    ]
     rows = [
         {"kind": kind, "name": name, "summary": entry.summary, "source": entry.source}
         for kind, entries in listed
@@ -246,10 +257,6 @@ def add_order(
     registry.give_order(name, scores, changing=changing, falling=falling, summary=summary)
 
 
-def _scenario(source: Source, **said: Any) -> Scenario:
-    return scenario_for(Path(source) if isinstance(source, str) else source, **said)
-
-
 def _orders_named(cells: Sequence[sweeping.Cell]) -> set[str]:
     policies = [cell["scenario"]["policy"] for cell in cells]
     return {str(one[key]) for one in policies for key in ("order", "backfill_order") if one.get(key) is not None}
@@ -262,9 +269,16 @@ def _plot(kind: str, tables: Sequence[RunTable], dark: bool) -> plotly.graph_obj
 
 
 def _report(tables: Sequence[RunTable], path: str | Path, title: str, intervals: Intervals | None = None) -> Path:
-    outputs.check_folder(Path(path).parent)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_report(tables, path, title=title, intervals=intervals)
+    file = _in_folder(path)
+    write_report(tables, file, title=title, intervals=intervals)
+    return file
+
+
+def _in_folder(path: str | Path) -> Path:
+    """Return the path of a file to write; make its folder."""
+    folder = Path(path).parent
+    outputs.check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     return Path(path)
 
 

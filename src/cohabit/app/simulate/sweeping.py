@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from cohabit.app.scenario.policies import build
-from cohabit.app.scenario.reading import Scenario, scenario_from
-from cohabit.app.simulate import quiet_workers
+from cohabit.app.scenario.reading import scenario_from
+from cohabit.app.scenario.tables import Scenario
+from cohabit.app.simulate.quiet_workers import in_workers
 from cohabit.model.errors import InputError
 
 Cell = dict[str, Any]
+SHORT_KEYS = {
+    "policy": "policy.name", "order": "policy.order", "backfill": "policy.backfill",
+    "backfill_order": "policy.backfill_order", "placement": "policy.placement", "nodes": "cluster.nodes",
+    "cores": "cluster.cores", "load": "jobs.load", "kill": "world.kill",
+}  # fmt: skip
 
 
 def grid(scenario: Scenario, vary: Sequence[str]) -> list[Cell]:
@@ -26,7 +32,7 @@ def grid(scenario: Scenario, vary: Sequence[str]) -> list[Cell]:
         key, found, values = text.partition("=")
         if not found or not values:
             raise InputError(f"{text!r} does not say key=v1,v2,...", "--vary", "for example policy.order=fcfs,sjf")
-        axes.append((_full_key(key.strip()), [_value(value.strip()) for value in values.split(",")]))
+        axes.append((SHORT_KEYS.get(key.strip(), key.strip()), [_value(value.strip()) for value in values.split(",")]))
     if not axes:
         raise InputError("nothing to vary", "--vary", "for example --vary policy.order=fcfs,sjf")
     base = msgspec.to_builtins(scenario)
@@ -45,14 +51,6 @@ def grid(scenario: Scenario, vary: Sequence[str]) -> list[Cell]:
             build(policy)
         cells.append({"settings": settings, "scenario": data})
     return cells
-
-
-def _full_key(key: str) -> str:
-    short = {"order": "policy", "backfill": "policy", "backfill_order": "policy", "placement": "policy",
-             "nodes": "cluster", "cores": "cluster", "load": "jobs", "kill": "world"}  # fmt: skip
-    if key == "policy":
-        return "policy.name"
-    return f"{short[key]}.{key}" if key in short else key
 
 
 def _value(text: str) -> Any:
@@ -116,54 +114,35 @@ def sweep(
     """Run all cells into `finished`, in the order they end."""
     if workers is not None and workers < 1:
         raise InputError(f"--workers {workers} is not a positive number")
-    if workers == 1 and dask is None:
-        for cell in cells:
-            finished.append(run_cell(cell))
-            if progress is not None:
-                progress(len(finished), len(cells))
-        return
-    with _dask_pool(dask) if dask is not None else _process_pool(workers, len(cells)) as submit_all:
-        for result in submit_all(cells):
+    with _results(cells, workers, dask) as results:
+        for result in results:
             finished.append(result)
             if progress is not None:
                 progress(len(finished), len(cells))
 
 
 @contextmanager
-def _process_pool(workers: int | None, most: int) -> Iterator[Callable[[Sequence[Cell]], Iterator[Cell]]]:
-    import multiprocessing
+def _results(cells: Sequence[Cell], workers: int | None, dask: str | None) -> Iterator[Iterable[Cell]]:
+    """Yield the results as cells end: on a Dask cluster, in this process, or in others."""
+    if dask is not None:
+        with _dask_client(dask) as client:
+            from distributed import as_completed
 
-    count = min(workers or os.cpu_count() or 1, most)
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=spawn, initializer=quiet_workers.end_quietly) as pool:
-
-        def submit_all(cells: Sequence[Cell]) -> Iterator[Cell]:
-            with quiet_workers.unheard():
-                futures: list[Future[Cell]] = [pool.submit(run_cell, cell) for cell in cells]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            finally:
-                for future in futures:
-                    future.cancel()
-
-        yield submit_all
+            yield (result for _, result in as_completed(client.map(run_cell, cells, pure=False), with_results=True))
+    elif workers == 1:
+        yield map(run_cell, cells)
+    else:
+        count = min(workers or os.cpu_count() or 1, len(cells))
+        with closing(in_workers([partial(run_cell, cell) for cell in cells], count)) as results:
+            yield (result for _, result in results)
 
 
-@contextmanager
-def _dask_pool(address: str) -> Iterator[Callable[[Sequence[Cell]], Iterator[Cell]]]:
+def _dask_client(address: str) -> Any:
     try:
         import distributed
     except ImportError:
         raise InputError("Dask is not installed", "--dask", "install cohabit[dask]") from None
     try:
-        client = distributed.Client(address, timeout="10s")
+        return distributed.Client(address, timeout="10s")
     except (OSError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers there: {error}", address, "check the address") from error
-
-    def submit_all(cells: Sequence[Cell]) -> Iterator[Cell]:
-        for _, result in distributed.as_completed(client.map(run_cell, cells, pure=False), with_results=True):
-            yield result
-
-    with client:
-        yield submit_all

@@ -1,4 +1,5 @@
-"""The data needed to give a cluster back to plain Grid Engine, from a site file: only the place and [gridengine].
+"""[gridengine] of a site file, and the data needed to give a cluster back to plain Grid Engine: the place and this
+table.
 
 No core, no journal, nothing heavy is imported here.
 """
@@ -6,20 +7,36 @@ No core, no journal, nothing heavy is imported here.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
-from cohabit.app.scenario.typed_toml import read_typed
-from cohabit.app.steer.gridengine_table import GridEngineTable
-from cohabit.app.steer.switch import Switch
-from cohabit.app.steer.table import lease_of, refuse_managers_files
+from cohabit.app.steer.switch import SteeringTable, Switch, answered, read_part, refuse_managers_files, switch_of
 from cohabit.backend.gridengine.calls import Calls
 from cohabit.backend.gridengine.discovery import discover
-from cohabit.backend.gridengine.steered import GridEngineManager
+from cohabit.backend.gridengine.steering import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
-from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
-from cohabit.backend.slurm.discovery import Discovered
-from cohabit.model.errors import InputError
+from cohabit.backend.steered.shapes import Discovered
+
+
+class GridEngineTable(SteeringTable, frozen=True, forbid_unknown_fields=True):
+    """[gridengine]"""
+
+    queue: str | list[str] = "all.q"  # the steered queue, or several
+    bin: str = ""  # the folder of Grid Engine's commands; "": they are on the path
+    root: str = ""  # SGE_ROOT; "": as the environment has it
+    cell: str = ""  # SGE_CELL; "": as the environment has it
+    exclusive: str = ""  # the complex for exclusive hosts; "": the only one of that kind, if there is one
+    checkpoint: str = "cohabit"  # the checkpointing environment with which a run can be stopped and queued again
+    memory: str = ""  # the complex for memory requests; "": the first that hosts have so much of; "none"
+    spread: str = ""  # the parallel environment of `cohabit submit`; "": the first with round-robin allocation
+    one_host: str = ""  # the same for jobs that stay on one host; "": the first of that kind
+    AT_ONCE_S: ClassVar[float] = 3.0  # Grid Engine starts jobs only at intervals
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """All steered queues."""
+        return (self.queue,) if isinstance(self.queue, str) else tuple(self.queue)
 
 
 class _Tables(msgspec.Struct, frozen=True):
@@ -31,29 +48,30 @@ class _Tables(msgspec.Struct, frozen=True):
 
 def read_switch(path: Path) -> Switch:
     """Read the data from a site file."""
-    tables = read_typed(path, _Tables, "docs/gridengine.md")
-    folder, table = path.parent.absolute(), tables.gridengine
+    tables = read_part(path, _Tables, "docs/gridengine.md")
+    table = tables.gridengine
     refuse_managers_files(table.bin, table.root)
 
     async def manager() -> GridEngineManager:
         calls = Calls(table.bin, table.root, table.cell)
-        _, there = await ask_around(table, calls)
-        return GridEngineManager(calls, there)
+        return GridEngineManager(calls, (await ask_around(table, calls))[1])
 
-    lease = lease_of(folder, folder / tables.place, table)
     partitions = table.queues if len(table.queues) == 1 else ()
-    return Switch("gridengine", lease, partitions, table.held == "all", manager)
+    return switch_of("gridengine", path, tables.place, table, partitions, manager)
 
 
 async def ask_around(table: GridEngineTable, calls: Calls) -> tuple[Discovered, Site]:
     """Return the cluster; raise one sentence if Grid Engine cannot be queried."""
-    try:
-        return await discover(
-            calls, table.queues, table.held == "all", table.program, table.exclusive, table.checkpoint, table.memory,
-            table.spread, table.one_host,
-        )  # fmt: skip
-    except (SlurmAway, ValueError) as error:
-        fix = "start it, or say where its commands are: [gridengine] bin, root, cell"
-        raise InputError(f"Grid Engine does not answer: {error}", "gridengine", fix) from error
-    except SlurmRefused as error:
-        raise InputError(f"Grid Engine refuses to answer: {error}", "gridengine") from error
+    asking = discover(
+        calls,
+        table.queues,
+        table.all_held,
+        table.program,
+        table.exclusive,
+        table.checkpoint,
+        table.memory,
+        table.spread,
+        table.one_host,
+    )
+    fix = "start it, or say where its commands are: [gridengine] bin, root, cell"
+    return await answered(asking, "Grid Engine", "gridengine", fix)

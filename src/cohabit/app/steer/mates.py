@@ -37,6 +37,7 @@ class MatesTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     retry_s: float = 30.0
     dead_after_s: float = 180.0
     when_dead: str = "wait"
+    give_up_s: float = 86_400.0
     overlap_s: float = -1.0
     threshold: str = ""  # HOST:PORT or unix:PATH where runs wait for their mates; "": they begin when they are started
     threshold_program: str = "/etc/cohabit/threshold"  # path on the nodes

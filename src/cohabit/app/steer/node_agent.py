@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from cohabit.agent import local_nodes
-from cohabit.agent.node import doorstep
+from cohabit.agent.node import job_notices
 from cohabit.agent.node.cores import Given, from_slurm
 from cohabit.agent.node.keeper import Keeper, NodeRun
 from cohabit.agent.node.meter import Meter
@@ -31,14 +31,15 @@ from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import Topology, discover
 from cohabit.app.measure.profiling import keep
-from cohabit.app.steer.slurm_site import NodeTable, SlurmSite
+from cohabit.app.steer.site import NodeTable
+from cohabit.app.steer.slurm_site import SlurmSite
 from cohabit.backend.slurm import text_output
-from cohabit.backend.slurm.calls import ReadOnly, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.commands import show_job
 from cohabit.backend.slurm.hostlist import expand, numbers
-from cohabit.model.cluster import NodeGroup
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
-from cohabit.model.hardware import hardware_key
 from cohabit.model.profile import Profile, ScaleProfile, owner_of
 from cohabit.whole_files import replacing
 
@@ -66,7 +67,7 @@ class NodeConfig:
     """The settings of the daemon."""
 
     name: str
-    folder: Path = doorstep.FOLDER
+    folder: Path = job_notices.FOLDER
     store: str | None = None  # None: nothing is learned
     orders: Path | None = None
     conf: str = ""
@@ -78,17 +79,15 @@ def this_machine() -> Machine:
     return Machine(discover(), HostFiles())
 
 
-def config_for(
-    site: SlurmSite | None, name: str, folder: Path, store: str | None, orders: Path | None
-) -> NodeConfig:  # fmt: skip
+def config_for(site: SlurmSite | None, name: str, folder: Path, store: str | None, orders: Path | None) -> NodeConfig:
     """Return the settings, with what the site file says of Slurm and its nodes."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"{name!r} is not the name of a node", "--name", "give the name Slurm has for it")
     if site is None:
         return NodeConfig(name, folder, store, orders)
-    if orders is None and site.slurm.orders:
-        orders = Path(site.slurm.orders)
-    return NodeConfig(name, folder, store, orders, site.slurm.conf, site.node)
+    if orders is None and site.table.orders:
+        orders = Path(site.table.orders)
+    return NodeConfig(name, folder, store, orders, site.table.conf, site.node)
 
 
 def own_name() -> str:
@@ -102,7 +101,7 @@ class NodeDaemon:
     def __init__(self, config: NodeConfig, machine: Machine | None = None) -> None:
         machine = machine or this_machine()
         self.config, self.topology = config, machine.topology
-        self.place = doorstep.prepare(config.folder, config.name)
+        self.place = job_notices.prepare(config.folder, config.name)
         node = local_nodes.divide(machine.topology, local_nodes.MACHINE, _offer(machine))[0]
         self.hardware = hardware_key(_group(len(machine.topology.cores), node.ways, node.min_ways, config.node))
         self.actuator = Actuator(
@@ -112,9 +111,15 @@ class NodeDaemon:
         self._answers: dict[str, Future[Given]] = {}
         self.meter = Meter(machine.files)
         self.keeper = Keeper(
-            config.name, self.place, machine.topology, self.actuator, self.meter, self._cores_by_slurm, self._done,
+            config.name,
+            self.place,
+            machine.topology,
+            self.actuator,
+            self.meter,
+            self._cores_by_slurm,
+            self._done,
             config.orders,
-        )  # fmt: skip
+        )
         self.finished, self._status_s = 0, 0.0
 
     def run(self, stopped: Callable[[], bool]) -> None:
@@ -142,15 +147,26 @@ class NodeDaemon:
         jobs = []
         for one in self.keeper.residents.values():
             joins = self.actuator.joins(one.notice.name)
-            jobs.append({
-                "job": one.notice.name, "since_s": round(now_s - one.notice.begun_s, 1), "cpus": list(one.given.cpus),
-                "told_by": one.given.source, "group": str(joins[-1].parent) if joins else None,
-                "threads_in_group": len(one.entered), "means": one.meter.means(),
-            })  # fmt: skip
+            jobs.append(
+                {
+                    "job": one.notice.name,
+                    "since_s": round(now_s - one.notice.begun_s, 1),
+                    "cpus": list(one.given.cpus),
+                    "told_by": one.given.source,
+                    "group": str(joins[-1].parent) if joins else None,
+                    "threads_in_group": len(one.entered),
+                    "means": one.meter.means(),
+                }
+            )
         return {
-            "node": self.config.name, "pid": os.getpid(), "at": now_s, "hardware": self.hardware, "jobs": jobs,
-            "finished": self.finished, "counts": self.meter.counts,
-        }  # fmt: skip
+            "node": self.config.name,
+            "pid": os.getpid(),
+            "at": now_s,
+            "hardware": self.hardware,
+            "jobs": jobs,
+            "finished": self.finished,
+            "counts": self.meter.counts,
+        }
 
     # ---- Slurm ------------------------------------------------------------------------------------------------------
 
@@ -252,7 +268,7 @@ def _group(cores: int, ways: int, min_ways: int, said: NodeTable) -> NodeGroup:
 def _show_job(number: str, conf: str) -> str:
     try:
         return asyncio.run(ReadOnly(conf, ASK_S)(show_job(number)))
-    except (SlurmAway, SlurmRefused):
+    except (ManagerAway, ManagerRefused):
         return ""
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from cohabit.app.serve.accounts import Account
 from cohabit.app.serve.separation import Held, separate
 from cohabit.app.steer.site import OF_FILES, SteeredSite
-from cohabit.app.steer.table import refuse_managers_files
+from cohabit.app.steer.switch import refuse_managers_files
 from cohabit.backend.steered.lease import fuse_file, read_beside, real, threshold_file, write_beside
 from cohabit.live.controller.place import Place, make_folder, only_one, opened
 from cohabit.live.peers.threshold_door import listen_on
@@ -40,9 +40,14 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
     policy = [Path(getattr(site.policy, key)).parent for key in OF_FILES if getattr(site.policy, key)]
     profiles = [] if site.profiles is None else [site.profiles.parent]
     held = separate(
-        site.config, say, production=False, as_root=False, managers=site.told(),
-        prepare=lambda account: _prepare(site, lease, account), needs=[lease.parent, *policy, *profiles, *site.writes],
-    )  # fmt: skip
+        site.config,
+        say,
+        production=False,
+        as_root=False,
+        managers=site.launcher_settings(),
+        prepare=lambda account: _prepare(site, lease, account),
+        needs=[lease.parent, *policy, *profiles, *site.writes],
+    )
     assert held is not None
     return replace(site, lease=lease), replace(held, threshold=threshold)
 
@@ -115,5 +120,6 @@ def _give_site_folder(folder: Path, account: Account) -> None:
         raise InputError(f"cannot be given to account {account.uid}: {reason}", str(folder), "chown it") from error
     raise InputError(
         f"account {account.uid}, which the controller runs as, cannot write to it, and it has other files in it",
-        str(folder), f"chown {account.uid} {folder}, or use a folder of its own",
-    )  # fmt: skip
+        str(folder),
+        f"chown {account.uid} {folder}, or use a folder of its own",
+    )

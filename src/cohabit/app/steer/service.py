@@ -18,8 +18,8 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from cohabit.app.serve.serving import ServeConfig
-from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
-from cohabit.backend.steered.backend import SlurmBackend
+from cohabit.backend.steered.backend import SteeredBackend
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.lease import read_lease, switch_file, write_lease
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
@@ -33,6 +33,7 @@ from cohabit.live.peers.messages import PeerLinks
 from cohabit.live.peers.server import Doorkeeper, PeerServer
 from cohabit.model.errors import InputError
 from cohabit.model.peer import Message
+from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
 from cohabit.whole_files import replacing
 
@@ -50,9 +51,13 @@ class SteeringController(Controller):
     """A controller of a manager's jobs; it passes changes of a job on to the manager."""
 
     def __init__(
-        self, journal: Journal, restored: Restored, clock: BootClock, backend: SlurmBackend,
+        self,
+        journal: Journal,
+        restored: Restored,
+        clock: BootClock,
+        backend: SteeredBackend,
         post: Callable[[str, Message], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(journal, restored, clock, backend, post)
         self._steers = backend
 
@@ -61,7 +66,7 @@ class SteeringController(Controller):
         if limit_us is not None and limit_us > 0 and await self.ask(lambda core: job_id in core.state.rows):
             try:
                 await self._steers.manager.limit(self._steers.names.theirs(job_id), limit_us / SECOND)
-            except (SlurmRefused, SlurmAway) as error:
+            except (ManagerRefused, ManagerAway) as error:
                 raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
         await super().change(job_id, limit_us, qos)
 
@@ -118,13 +123,14 @@ class Steering:
     place: Place
     lease: LeaseTerms
     controller: Controller
-    backend: SlurmBackend
+    backend: SteeredBackend
     lock: IO[bytes]
     neighbours: Neighbours
     retention: Retention
     api: Api | None = None
     guard: Guard | None = None
     switched_off: bool = False
+    changed_scheme: Scheme | None = None  # for mates; the site file has another than at the last start
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
     _removing: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -134,6 +140,8 @@ class Steering:
         await self.lease.renew()
         await self.neighbours.links.open()
         await self.controller.start()
+        if self.changed_scheme is not None:
+            await self.controller.set_scheme(self.changed_scheme, from_file=True)
         await self._write_view()
         await self.neighbours.listen()
         if self.guard is not None:

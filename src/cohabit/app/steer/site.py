@@ -31,14 +31,15 @@ from cohabit.app.serve.site_file import (
     config_of,
 )
 from cohabit.app.steer.mates import Groups, MatesTable
-from cohabit.app.steer.table import SteeringTable, lease_of
+from cohabit.app.steer.switch import SteeringTable, lease_of
 from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.protocol import Launch
-from cohabit.backend.slurm.calls import Calls
-from cohabit.backend.slurm.discovery import Discovered
-from cohabit.backend.slurm.steered import Manager
-from cohabit.backend.slurm.submitting import Extra
-from cohabit.backend.slurm.translate import PROGRAMS
+from cohabit.backend.steered.calls import ManagerCalls
+from cohabit.backend.steered.contract import Manager
+from cohabit.backend.steered.shapes import Discovered
+from cohabit.backend.steered.submitting import Extra
+from cohabit.backend.steered.translate import PROGRAMS
+from cohabit.backend.steered.watchdog import WatchdogCommand
 from cohabit.live.api.groups import GroupTable
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
@@ -85,26 +86,59 @@ class Around(NamedTuple):
     manager: Manager
     what: str  # what is steered, for display
     says: dict[str, Any]  # what the manager reports of itself, for `status`
-    watchdog: tuple[str, ...]  # the module, and its arguments after the lease
+    watchdog: WatchdogCommand
     acts_as: int  # the uid that the manager sees
     hand_in: HandIn  # submits a job as its owner, held
-    hang_up: Callable[[], Awaitable[None]]
+    hang_up: Callable[[], Awaitable[None]] | None = None  # closes the connection to it; None: there is none
     orders: Path | None = None  # where nodes read how to divide their caches
     script: Callable[[str], Awaitable[str]] | None = None  # a job's, which others cannot read; None: not available
 
 
 @dataclass(frozen=True)
-class Alike:
-    """The common contents of every such file."""
+class SteeredSite(ABC):
+    """The checked contents of a site file, and its manager."""
 
+    word: ClassVar[str]  # in files, commands and JSON
+    title: ClassVar[str]  # for display
     place: Path
     policy: PolicyConfig
-    table: SteeringTable
+    table: SteeringTable  # the manager's own
     lease: Path
     profiles: Path | None
     node: NodeTable
     config: ServeConfig  # the domain among its peers, and where callers reach it
     groups: Groups  # groups of mates by name
+
+    @classmethod
+    def of(cls, path: Path, tables: SteeredTables, table: SteeringTable, **own: Any) -> Self:
+        """Check the common part of a file; paths are relative to it. `own`: fields that only this manager has."""
+        folder, where = path.parent.absolute(), f"{path}: {cls.word}"
+        for key, value, known in (("held", table.held, HELD), ("program", table.program, PROGRAMS)):
+            if value not in known:
+                raise InputError(f"{key} is {value!r}", f"{where}.{key}", f"use {', '.join(known)}")
+        for key, least in LEAST:
+            if not getattr(table, key) >= least:
+                raise InputError(f"{key} is {getattr(table, key):g}", f"{where}.{key}", f"give at least {least:g}")
+        if table.mates_within_s and not table.mates_within_s >= SOONEST_S:
+            fix = f"give at least {SOONEST_S:g}, or leave it out"
+            raise InputError(f"mates_within_s is {table.mates_within_s:g}", f"{where}.mates_within_s", fix)
+        named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
+        shared = {key: getattr(tables, key) for key in SiteTables.__struct_fields__ if hasattr(tables, key)}
+        name = "" if tables.domain is None else tables.domain.name
+        place = folder / tables.place
+        if tables.profiles:
+            refuse_for_root(folder / tables.profiles)
+        return cls(
+            place,
+            msgspec.structs.replace(tables.policy, **named),
+            table,
+            lease_of(folder, place, table),
+            folder / tables.profiles if tables.profiles else None,
+            tables.node,
+            config_of(SiteTables(**shared), folder, str(path)),
+            Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
+            **own,
+        )
 
     @property
     def domain(self) -> str:
@@ -126,14 +160,6 @@ class Alike:
         """Return a cluster with the name that mates elsewhere use."""
         return replace(found, terms=found.terms._replace(domain=self.domain, group_of=self.groups.find))
 
-
-@dataclass(frozen=True)
-class SteeredSite(Alike, ABC):
-    """A site file and its manager."""
-
-    word: ClassVar[str]  # in files, commands and JSON
-    title: ClassVar[str]  # for display
-
     @abstractmethod
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
         """Query the manager; raise one sentence if that fails. `only_read`: nothing can be changed through it.
@@ -142,8 +168,8 @@ class SteeredSite(Alike, ABC):
         """
 
     @abstractmethod
-    def told(self) -> dict[str, Any]:
-        """Return the description of the manager for such a launcher (launcher/managing.py)."""
+    def launcher_settings(self) -> dict[str, Any]:
+        """Return the description of the manager for such a launcher, with its programs as found from here."""
 
     @property
     def writes(self) -> tuple[Path, ...]:
@@ -159,43 +185,14 @@ class SteeredSite(Alike, ABC):
         return [text for text in (self.groups.may_begin_alone,) if text]
 
 
-def told_of(word: str, calls: Calls, programs: Sequence[str], submission: Mapping[str, str]) -> dict[str, Any]:
-    """Describe a manager for a launcher that runs its commands."""
+def launcher_settings(
+    word: str, calls: ManagerCalls, programs: Sequence[str], submission: Mapping[str, str]
+) -> dict[str, Any]:
+    """Describe a manager for a launcher that runs its commands (launcher/managing.py)."""
     files = {name: calls.program(name) for name in programs}
     return {
-        "word": word, "programs": {name: file for name, file in files.items() if os.path.isabs(file)},
-        "environment": dict(calls.environment), "submission": dict(submission),
-    }  # fmt: skip
-
-
-async def nobody() -> None:
-    """Do nothing: there is no open connection to close."""
-
-
-def alike_of(path: Path, tables: SteeredTables, table: SteeringTable, word: str) -> Alike:
-    """Check the common part; paths are relative to the file. `table` is the manager's own, `word` its name."""
-    folder = path.parent.absolute()
-    for key, value, known in (("held", table.held, HELD), ("program", table.program, PROGRAMS)):
-        if value not in known:
-            raise InputError(f"{key} is {value!r}", f"{path}: {word}.{key}", f"use {', '.join(known)}")
-    for key, least in LEAST:
-        if not getattr(table, key) >= least:
-            raise InputError(f"{key} is {getattr(table, key):g}", f"{path}: {word}.{key}", f"give at least {least:g}")
-    if table.mates_within_s and not table.mates_within_s >= SOONEST_S:
-        where, fix = f"{path}: {word}.mates_within_s", f"give at least {SOONEST_S:g}, or leave it out"
-        raise InputError(f"mates_within_s is {table.mates_within_s:g}", where, fix)
-    named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
-    others = SiteTables(
-        place=tables.place, policy=tables.policy, api=tables.api, limits=tables.limits, users=tables.users,
-        launcher=tables.launcher, keep=tables.keep, domain=tables.domain, peer=tables.peer, tls=tables.tls,
-        group=tables.group,
-    )  # fmt: skip
-    name = "" if tables.domain is None else tables.domain.name
-    place = folder / tables.place
-    if tables.profiles:
-        refuse_for_root(folder / tables.profiles)
-    return Alike(
-        place, msgspec.structs.replace(tables.policy, **named), table, lease_of(folder, place, table),
-        folder / tables.profiles if tables.profiles else None, tables.node, config_of(others, folder, str(path)),
-        Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
-    )  # fmt: skip
+        "word": word,
+        "programs": {name: file for name, file in files.items() if os.path.isabs(file)},
+        "environment": dict(calls.environment),
+        "submission": dict(submission),
+    }

@@ -19,11 +19,11 @@ import numpy as np
 
 from cohabit.app.steer.slurm_site import SlurmSite
 from cohabit.app.steer.steering import cluster_of, policies_of
-from cohabit.backend.slurm.calls import ReadOnly, SlurmAway
-from cohabit.backend.slurm.discovery import Discovered
+from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.reading import JobReader
-from cohabit.backend.slurm.translate import job_of, why_not
-from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.backend.steered.contract import ManagerAway
+from cohabit.backend.steered.shapes import Discovered, ManagerJob
+from cohabit.backend.steered.translate import job_of, why_not
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller.place import Place, open_place
 from cohabit.model.errors import InputError
@@ -51,7 +51,7 @@ class Sight(msgspec.Struct):
 
     @property
     def ran(self) -> bool:
-        """Whether it began and ended during the observation."""
+        """Return whether it began and ended during the observation."""
         return self.end_s > self.start_s > 0
 
 
@@ -64,9 +64,9 @@ class Verdict(NamedTuple):
 
 async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str], None]) -> dict[str, Sight]:
     """Poll Slurm; return everything that was ever seen."""
-    calls = ReadOnly(site.slurm.conf)
+    calls = ReadOnly(site.table.conf)
     found = await site.discover(calls)
-    policies_of(site, found)  # an invalid policy is reported now, not after days
+    policies_of(site, found, site.config.coupling)  # an invalid policy is reported now, not after days
     kept = open_place(site.place).shadow
     seen, reader, saved_s = read_seen(kept), JobReader(calls), time.monotonic()
     say(f"watching {len(found.names)} nodes of {', '.join(found.terms.partitions)}; nothing is changed")
@@ -75,17 +75,17 @@ async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str],
             for job in await reader.all():
                 if job.partition in found.terms.partitions:
                     note(seen, job, found)
-        except SlurmAway as error:
+        except ManagerAway as error:
             say(f"Slurm does not answer; it is asked again: {error}")
         if until() or time.monotonic() - saved_s > SAVE_S:
             save_seen(kept, seen)
             saved_s = time.monotonic()
         if until():
             return seen
-        await asyncio.sleep(site.slurm.poll_s)
+        await asyncio.sleep(site.table.poll_s)
 
 
-def note(seen: dict[str, Sight], job: SlurmJob, found: Discovered) -> None:
+def note(seen: dict[str, Sight], job: ManagerJob, found: Discovered) -> None:
     """Record what is new about a job. Slurm reuses numbers after millions of jobs: submission times tell them apart."""
     key = f"{job.name}@{job.submit_s:.0f}"
     if key not in seen:
@@ -140,23 +140,26 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
             for node in range(first, first + count)
         ]
     return {
-        "name": site.policy.name, "jobs": len(ran), "still_going": sum(not one.end_s for one in seen.values()),
+        "name": site.policy.name,
+        "jobs": len(ran),
+        "still_going": sum(not one.end_s for one in seen.values()),
         "left_to_slurm": sum(bool(one.left_to_slurm) for _, one in ran),
         "hours": round((max(one.end_s for _, one in ran) - ran[0][1].ready_s) / 3600, 3),
-        "would_share": len(shared), "slower_pct": round(100 * slower, 1),
+        "would_share": len(shared),
+        "slower_pct": round(100 * slower, 1),
         **{case: _summary(cases[case], ran, busy[case]) for case in cases},
         "difference": {
             case: {key: _difference(cases[case], truth, ran, key) for key in ("wait_s", "turnaround_s")}
             for case in ("policy", "policy_pessimistic")
         },
-    }  # fmt: skip
+    }
 
 
 def replay(
     site: SlurmSite, found: Discovered, ran: Sequence[tuple[str, Sight]], stretch: Mapping[str, float]
 ) -> dict[str, Outcome]:
     """Simulate the same jobs under the policy; some of them with more work."""
-    policies = policies_of(site, found)
+    policies = policies_of(site, found, site.config.coupling)
     world = World(SchedulerCore(cluster_of(site, found, policies), policies))
     traced = []
     for name, one in ran:

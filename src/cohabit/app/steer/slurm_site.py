@@ -13,21 +13,21 @@ from typing import Any, ClassVar
 import msgspec
 
 from cohabit.app.scenario.typed_toml import read_typed, refuse_untrusted
-from cohabit.app.steer.site import Around, SteeredSite, SteeredTables, alike_of, nobody, told_of
-from cohabit.app.steer.site import NodeTable as NodeTable
-from cohabit.app.steer.slurm_table import SlurmTable
-from cohabit.app.steer.table import refuse_managers_files
+from cohabit.app.steer.site import Around, SteeredSite, SteeredTables, launcher_settings
+from cohabit.app.steer.slurm_switch import SlurmTable
+from cohabit.app.steer.switch import answered, refuse_managers_files
 from cohabit.backend.launcher_link import LauncherLink
-from cohabit.backend.slurm.calls import Calls, ReadOnly, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.calls import Calls, ReadOnly
 from cohabit.backend.slurm.commands import show_script
-from cohabit.backend.slurm.discovery import NOT_WHOLE, Discovered, discover
+from cohabit.backend.slurm.discovery import discover
 from cohabit.backend.slurm.rest import Rest, RestManager, read_token
-from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.slurm.steering import SlurmManager
 from cohabit.backend.slurm.submitting import hand_in, submission_environment
+from cohabit.backend.slurm.watchdog import watchdog_command
+from cohabit.backend.steered.shapes import NOT_WHOLE, Discovered
 from cohabit.launcher import slurm_words
 from cohabit.model.errors import InputError
 
-WATCHDOG = "cohabit.backend.slurm.watchdog"
 log = logging.getLogger(__name__)
 
 
@@ -43,7 +43,7 @@ class SlurmSite(SteeredSite):
 
     word: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
-    slurm: SlurmTable = field(kw_only=True)
+    table: SlurmTable
     rest_token: Path | None = field(kw_only=True)  # for slurmrestd
     rest_user: str = field(kw_only=True)  # the user of the token
     rest_kept: str = field(kw_only=True, default="")  # the token, read before privileges were dropped
@@ -51,24 +51,26 @@ class SlurmSite(SteeredSite):
     @property
     def writes(self) -> tuple[Path, ...]:
         """Return the folder of the orders for the nodes."""
-        return (Path(self.slurm.orders),) if self.slurm.orders else ()
+        return (Path(self.table.orders),) if self.table.orders else ()
 
     def without_rights(self, say: Callable[[str], None]) -> SlurmSite:
         """Drop a slurmrestd without a token: it knows a caller by its token, else it sees an ordinary account."""
-        if self.slurm.rest and self.rest_token is None:
-            say(f"Slurm's commands are used: slurmrestd at {self.slurm.rest} would see an ordinary account; name a "
-                "rest_token, or use --as-root")  # fmt: skip
-            return replace(self, slurm=msgspec.structs.replace(self.slurm, rest=""))
+        if self.table.rest and self.rest_token is None:
+            say(
+                f"Slurm's commands are used: slurmrestd at {self.table.rest} would see an ordinary account; name a "
+                "rest_token, or use --as-root"
+            )
+            return replace(self, table=msgspec.structs.replace(self.table, rest=""))
         return self if self.rest_token is None else replace(self, rest_kept=read_token(self.rest_token))
 
-    def told(self) -> dict[str, Any]:
+    def launcher_settings(self) -> dict[str, Any]:
         """Return Slurm's programs, as found from here."""
-        calls = Calls(self.slurm.conf)
-        return told_of("slurm", calls, slurm_words.PROGRAMS, submission_environment(calls))
+        calls = Calls(self.table.conf)
+        return launcher_settings(self.word, calls, slurm_words.PROGRAMS, submission_environment(calls))
 
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:
         """Query Slurm by its commands; if slurmrestd is configured, jobs are steered through it."""
-        table = self.slurm
+        table = self.table
         calls = (ReadOnly if only_read else Calls)(table.conf, link=link)
         found = await self.discover(calls)
         if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
@@ -77,39 +79,42 @@ class SlurmSite(SteeredSite):
                 " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
                 found.version,
             )
-        manager, hang_up = SlurmManager(calls), nobody
+        manager, hang_up = SlurmManager(calls), None
         if table.rest and not only_read:
             rest = Rest(table.rest, self.rest_token, self.rest_user, self.rest_kept)
             manager, hang_up = RestManager(calls, rest), rest.close
         partitions = list(found.terms.partitions)
         return Around(
-            found, manager, f"{len(found.names)} nodes of {', '.join(partitions)}",
+            found,
+            manager,
+            f"{len(found.names)} nodes of {', '.join(partitions)}",
             {"version": found.version, "nodes": len(found.names), "partitions": partitions},
-            (WATCHDOG, table.conf, table.held), calls.acts_as, partial(hand_in, calls), hang_up,
-            Path(table.orders) if table.orders else None, lambda name: calls(show_script(name)),
-        )  # fmt: skip
+            watchdog_command(table.conf, table.held),
+            calls.acts_as,
+            partial(hand_in, calls),
+            hang_up,
+            Path(table.orders) if table.orders else None,
+            lambda name: calls(show_script(name)),
+        )
 
     async def discover(self, calls: Calls) -> Discovered:
         """Return the cluster; raise one sentence if Slurm cannot be queried."""
-        table = self.slurm
-        try:
-            return self.named(await discover(calls, table.partitions, table.held == "all", table.program))
-        except SlurmAway as error:
-            fix = "start it, or name its slurm.conf: [slurm] conf = ..."
-            raise InputError(f"Slurm does not answer: {error}", "slurm", fix) from error
-        except SlurmRefused as error:
-            raise InputError(f"Slurm refuses to answer: {error}", "slurm") from error
+        table = self.table
+        asking = discover(calls, table.partitions, table.all_held, table.program)
+        fix = "start it, or name its slurm.conf: [slurm] conf = ..."
+        return self.named(await answered(asking, self.title, self.word, fix))
 
 
 def read_slurm_site(path: Path) -> SlurmSite:
     """Read and check; paths in it are relative to it."""
     tables = read_typed(path, SlurmTables, "docs/slurm.md")
     slurm, folder = tables.slurm, path.parent.absolute()
-    alike = alike_of(path, tables, slurm, "slurm")
+    token = folder / slurm.rest_token if slurm.rest_token else None
+    user = getpass.getuser() if slurm.rest else ""
+    site = SlurmSite.of(path, tables, slurm, rest_token=token, rest_user=user)
     if slurm.rest and not slurm.rest.startswith(("unix:", "http://", "https://")):
         raise InputError(f"rest is {slurm.rest!r}", f"{path}: slurm.rest", "write unix:PATH or http://HOST:PORT")
     refuse_managers_files(slurm.conf)
-    if slurm.rest_token:
-        refuse_untrusted(folder / slurm.rest_token, closed=0o007)
-    token = folder / slurm.rest_token if slurm.rest_token else None
-    return SlurmSite(**vars(alike), slurm=slurm, rest_token=token, rest_user=getpass.getuser() if slurm.rest else "")
+    if token is not None:
+        refuse_untrusted(token, closed=0o007)
+    return site

@@ -1,4 +1,7 @@
-"""The data needed to give a cluster back to plain Slurm, from a site file: the place and [slurm], nothing else."""
+"""[slurm] of a site file, and the data needed to give a cluster back to plain Slurm: the place and this table.
+
+No core, no journal, nothing heavy is imported here.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,21 @@ from pathlib import Path
 
 import msgspec
 
-from cohabit.app.scenario.typed_toml import read_typed
-from cohabit.app.steer.slurm_table import SlurmTable
-from cohabit.app.steer.switch import Switch
-from cohabit.app.steer.table import lease_of, refuse_managers_files
+from cohabit.app.steer.switch import SteeringTable, Switch, read_part, refuse_managers_files, switch_of
 from cohabit.backend.slurm.calls import Calls
-from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.slurm.steering import SlurmManager
+
+
+class SlurmTable(SteeringTable, frozen=True, forbid_unknown_fields=True):
+    """[slurm]"""
+
+    partitions: list[str] = msgspec.field(default_factory=list)  # none: all that are up
+    conf: str = ""  # its slurm.conf, where the commands do not find it themselves
+    rest: str = ""  # slurmrestd: unix:PATH or a URL; "": Slurm's commands
+    rest_token: str = ""  # a file with a token (JWT) for it; "": none
+    orders: str = (
+        ""  # a folder the nodes see: how their caches are divided (docs/node-side.md); "": caches are not divided
+    )
 
 
 class _Tables(msgspec.Struct, frozen=True):
@@ -23,12 +35,11 @@ class _Tables(msgspec.Struct, frozen=True):
 
 def read_switch(path: Path) -> Switch:
     """Read the data from a site file."""
-    tables = read_typed(path, _Tables, "docs/slurm.md")
-    folder, table = path.parent.absolute(), tables.slurm
+    tables = read_part(path, _Tables, "docs/slurm.md")
+    table = tables.slurm
     refuse_managers_files(table.conf)
 
     async def manager() -> SlurmManager:
         return SlurmManager(Calls(table.conf))
 
-    lease = lease_of(folder, folder / tables.place, table)
-    return Switch("slurm", lease, tuple(table.partitions), table.held == "all", manager)
+    return switch_of("slurm", path, tables.place, table, tuple(table.partitions), manager)

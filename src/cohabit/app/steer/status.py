@@ -9,23 +9,22 @@ from msgspec.structs import replace
 
 from cohabit.app.steer.service import STATES, our_view
 from cohabit.app.steer.site import Around, SteeredSite
-from cohabit.backend.slurm.calls import SlurmAway
+from cohabit.backend.steered.contract import ManagerAway
 from cohabit.backend.steered.lease import read_lease, switch_file
 from cohabit.backend.steered.marks import HELD, RUN, read_mark
-from cohabit.backend.steered.naming import Names
-from cohabit.backend.steered.remembered_names import kept_names
-from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.backend.steered.naming import Names, kept_names
+from cohabit.backend.steered.shapes import ManagerJob
 from cohabit.live.controller.place import Place
 from cohabit.model.errors import InputError
 
 FITS = {"queued": ("held",), "starting": ("held", "waiting", "running"), "running": ("running",)}  # ours -> theirs
 
 
-async def jobs_of(site: SteeredSite, around: Around) -> list[SlurmJob]:
+async def jobs_of(site: SteeredSite, around: Around) -> list[ManagerJob]:
     """Return all jobs of the manager; raise one sentence if it does not answer."""
     try:
         return await around.manager.jobs()
-    except SlurmAway as error:
+    except ManagerAway as error:
         raise InputError(f"{site.title} does not answer: {error}", site.word, "try again when it does") from error
 
 

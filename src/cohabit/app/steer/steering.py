@@ -1,6 +1,6 @@
 """Steer a cluster under a resource manager: the same controller and core, with the manager as the back end.
 
-It does not know the manager's commands: the site says how to query it (steering_site.py). The lease is renewed only
+It does not know the manager's commands: the site says how to query it (site.py). The lease is renewed only
 while the core answers. A second controller of one place is refused.
 """
 
@@ -19,34 +19,27 @@ import numpy as np
 
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
-from cohabit.app.serve.serving import CLOCK
-from cohabit.app.steer.service import (
-    LeaseTerms,
-    Neighbours,
-    Steering,
-    SteeringController,
-    no_output,
-)
-from cohabit.app.steer.site import Alike, Around, SteeredSite
+from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
+from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.app.steer.status import jobs_of
 from cohabit.app.steer.submission import SteeredTaking
-from cohabit.app.steer.threshold import guard_of
+from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
-from cohabit.backend.slurm.discovery import Discovered
-from cohabit.backend.slurm.watchdog import lives, start_watchdog
-from cohabit.backend.steered.backend import Expected, SlurmBackend
+from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
 from cohabit.backend.steered.lease import fuse_file
-from cohabit.backend.steered.naming import Names
-from cohabit.backend.steered.remembered_names import RememberedNames
+from cohabit.backend.steered.naming import Names, RememberedNames
+from cohabit.backend.steered.shapes import Discovered
+from cohabit.backend.steered.watchdog import lives, start_watchdog
 from cohabit.backend.steered.watcher import DOWN, DRAINED, UP
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
-from cohabit.core.protocols import PolicySet
+from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
-from cohabit.live.controller.clock import Epoch, find_clock
+from cohabit.live.controller.clock import clock_of
 from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import stored_facts
 from cohabit.live.controller.place import only_one, open_place
@@ -98,7 +91,8 @@ class Service(Steering):
     async def close(self) -> None:
         """Shut down cleanly and close the connection."""
         await super().close()
-        await self.around.hang_up()
+        if self.around.hang_up is not None:
+            await self.around.hang_up()
         await self.link.close()
 
 
@@ -110,24 +104,28 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     await link.open()
     around = await site.look_around(link=link if held is not None else None)
     found, manager = around.found, around.manager
-    policies = policies_of(site, found)
     journal = open_journal(place.journal)
-    _same_settings(journal, site, found)
+    policies = policies_of(site, found, _same_settings(journal, site, found))
     cluster = cluster_of(site, found, policies)
     restored = restore(journal, cluster, policies)
     _get_ready(site, found)
-    kept = journal.get(CLOCK)
-    clock = find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), restored.last_us)
-    if not clock.same:
-        journal.put({CLOCK: msgspec.json.encode(clock.epoch).decode()})
+    clock = clock_of(journal, restored.last_us)
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
-    backend = SlurmBackend(
-        manager, found, expected_of(restored.core), told_of(restored), table.poll_s, table.start_within_s, first,
-        await _over(journal, restored.core, site, around), Fuses(fuse_file(site.lease), clock.since_boot_us),
+    backend = SteeredBackend(
+        manager,
+        found,
+        expected_of(restored.core),
+        told_of(restored),
+        table.poll_s,
+        table.start_within_s,
+        first,
+        await _over(journal, restored.core, site, around),
+        Fuses(fuse_file(site.lease), clock.since_boot_us),
         site.mates_within_s,
-    )  # fmt: skip
-    backend.names = RememberedNames(found.terms, place.mates, restored.core.state.rows)
-    backend.orders = around.orders
+        RememberedNames(found.terms, place.mates, restored.core.state.rows),
+        around.orders,
+    )
+    backend.watcher.closings.recall(restored.core.state.windows)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
     controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
     for row in restored.core.state.rows.values():
@@ -138,24 +136,38 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     api = None
     if site.config.api is not None:
         living = Living(
-            controller, journal, clock, cluster, policies, site.place, site.domain, no_output, link.open_output,
-            RunsAs(held is not None, site.config.launcher, os.geteuid()), retention, title(policies.names),
-        )  # fmt: skip
+            controller,
+            journal,
+            clock,
+            cluster,
+            policies,
+            site.place,
+            site.domain,
+            no_output,
+            link.open_output,
+            RunsAs(held is not None, site.config.launcher, os.geteuid()),
+            retention,
+            title(policies.names),
+        )
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
         api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
         neighbours.door.refused = api.refused
     start = partial(_ensure_watchdog, site, around, None if held is None else link)
     lease = LeaseTerms(site.lease, table.lease_s, found.terms.partitions, around.acts_as, start)
-    guard = guard_of(
-        place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script,
-        None if held is None else held.threshold,
-    )  # fmt: skip
-    if guard is not None and api is not None:
-        guard.keep_refusals(api.refused)
-    return Service(
+    guard = None
+    if has_threshold(site.lease, site.groups, site.domain, around.script):
+        listener = None if held is None else held.threshold
+        guard = Guard(
+            place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script, listener
+        )
+        if api is not None:
+            guard.keep_refusals(api.refused)
+    service = Service(
         place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
-    )  # fmt: skip
+    )
+    service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
+    return service
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:
@@ -179,7 +191,7 @@ def _get_ready(site: SteeredSite, found: Discovered) -> None:
 
     Otherwise a short lease would end during that decision.
     """
-    policies = policies_of(site, found)
+    policies = policies_of(site, found, site.config.coupling)
     core = SchedulerCore(cluster_of(site, found, policies), policies)
     core.step(0, [JobSubmitted(Job("1", SECOND, partition=found.terms.partitions[0]))])
 
@@ -206,28 +218,28 @@ async def verify_journal(site: SteeredSite) -> Verified:
     place = open_place(site.place)
     with only_one(place):
         found = (await site.look_around(only_read=True)).found
-        policies = policies_of(site, found)
         journal = open_journal(place.journal)
         try:
-            _same_settings(journal, site, found)
+            policies = policies_of(site, found, _same_settings(journal, site, found))
             return verify(journal, cluster_of(site, found, policies), policies)
         finally:
             journal.close()
 
 
-def policies_of(site: Alike, found: Discovered) -> PolicySet:
+def policies_of(site: SteeredSite, found: Discovered, coupling: Coupling | None) -> PolicySet:
     """Return the policies; cores are never allocated twice."""
     refuse_untrusted_files(site.policy)
-    policies = replace(build(site.policy, oversubscribe=False), mates=site.config.coupling)
+    policies = replace(build(site.policy, oversubscribe=False), mates=coupling)
     if found.whole_nodes_because and not policies.placer.exclusive:
         raise InputError(
-            f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}", "policy",
+            f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}",
+            "policy",
             "change Slurm's setting, or use a policy that gives out whole nodes",
-        )  # fmt: skip
+        )
     return policies
 
 
-def cluster_of(site: Alike, found: Discovered, policies: PolicySet) -> Cluster:
+def cluster_of(site: SteeredSite, found: Discovered, policies: PolicySet) -> Cluster:
     """Return the cluster as the core sees it: shared if the policy shares."""
     node = site.node
     curve = tuple((cores, gbs) for cores, gbs in node.bandwidth_gbs)
@@ -256,15 +268,22 @@ def told_of(restored: Restored) -> dict[int, str]:
     return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
 
 
-def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> None:
-    """Refuse other settings than the journal's: it can be replayed only under the settings it was written under."""
-    now = msgspec.json.encode(_Settings(found.names, found.cpus, site.policy, site.node, site.config.coupling)).decode()
-    key = f"{site.word} settings"
-    kept = journal.get(key)
-    if kept is None:
-        journal.put({key: now})
-    elif kept != now:
+def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> Coupling | None:
+    """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
+    settings it was written under. Return this domain with the scheme the journal was begun with."""
+    now, key = _Settings(found.names, found.cpus, site.policy, site.node), f"{site.word} settings"
+    own = site.config.coupling
+    text = journal.get(key)
+    if text is None:
+        journal.put({key: msgspec.json.encode(msgspec.structs.replace(now, coupling=own)).decode()})
+        return own
+    kept = msgspec.json.decode(text)
+    kept_coupling = msgspec.convert(kept.pop("coupling", None), Coupling | None)
+    coupling = as_journalled(own, kept_coupling)
+    if kept_coupling != coupling or kept != msgspec.json.decode(msgspec.json.encode(now)):
         raise InputError(
-            "its jobs were taken on other nodes or under another policy", os.fspath(site.place),
+            "its jobs were taken on other nodes or under another policy",
+            os.fspath(site.place),
             f"`cohabit {site.word} detach`, then use a new folder (place)",
-        )  # fmt: skip
+        )
+    return coupling

@@ -13,15 +13,15 @@ from dataclasses import replace
 
 import msgspec
 
-from cohabit.app.steer.site import Alike, HandIn
+from cohabit.app.steer.site import HandIn, SteeredSite
 from cohabit.app.steer.threshold import first_line
 from cohabit.backend.protocol import Launch
-from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
-from cohabit.backend.slurm.submitting import Extra, owner_of
-from cohabit.backend.slurm.translate import job_of, why_not
-from cohabit.backend.steered.backend import SlurmBackend
+from cohabit.backend.steered.backend import SteeredBackend
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.marks import BACK, held_mark
-from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.backend.steered.shapes import ManagerJob
+from cohabit.backend.steered.submitting import Extra, owner_of
+from cohabit.backend.steered.translate import job_of, why_not
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
@@ -38,7 +38,7 @@ KEPT = ("qos", "alpha", "workload_type", "skip_threshold", "reprofile", "held", 
 class SteeredTaking(Taking):
     """Takes submissions as `plain` would, and submits them to the manager."""
 
-    def __init__(self, parts: Parts, hand_in: HandIn, backend: SlurmBackend, site: Alike, acts_as: int) -> None:
+    def __init__(self, parts: Parts, hand_in: HandIn, backend: SteeredBackend, site: SteeredSite, acts_as: int) -> None:
         self._plain, self._parts, self._hand_in, self._backend = parts.taking, parts, hand_in, backend
         self._groups, self._domain, self._title = site.groups, site.domain, backend.manager.title
         self._acts_as = acts_as  # the uid that the manager sees
@@ -47,9 +47,11 @@ class SteeredTaking(Taking):
         """Return what would be submitted."""
         if submission.framework != "plain":
             raise Refusal(
-                422, f"a job under {self._title} starts its own processes, so {submission.framework} is not used",
-                "framework", "write srun or mpirun into the command",
-            )  # fmt: skip
+                422,
+                f"a job under {self._title} starts its own processes, so {submission.framework} is not used",
+                "framework",
+                "write srun or mpirun into the command",
+            )
         if submission.oversubscribe:
             raise Refusal(422, f"{self._title} gives every process a core of its own", "oversubscribe", "leave it out")
         wanted = await self._plain.wanted(submission, caller)
@@ -87,7 +89,7 @@ class SteeredTaking(Taking):
                 if new_group and job.mates is not None:
                     self._groups.forget(job.mates.name)
                 raise
-        self._parts.limits.taken(caller.number)
+        self._parts.limits.release_free(caller.number)
         return name, max(job.array_count, 1)
 
     async def _completed(self, wanted: Wanted, caller: Caller) -> tuple[Job, Launch, dict[str, str]]:
@@ -107,22 +109,22 @@ class SteeredTaking(Taking):
             extra = extra._replace(comment=f"cohabit:mates={job.mates.name}", first_line=first_line(self._groups.mates))
         try:
             return await self._hand_in(job, launch, extra, login)
-        except (SlurmRefused, SlurmAway) as error:
+        except (ManagerRefused, ManagerAway) as error:
             raise self._refusal(error) from error
 
-    async def _proven(self, job: Job, number: str, launch: Launch) -> list[SlurmJob]:
+    async def _proven(self, job: Job, number: str, launch: Launch) -> list[ManagerJob]:
         """Return the job or its tasks as the manager has them.
 
         The number comes from a process of the caller, so a job of this number is not touched before the manager
         confirms that it is the caller's, waits, is held and is new.
         """
-        manager, uid = self._backend.manager, owner_of(launch, self._acts_as)[0]
+        manager, uid = self._backend.manager, owner_of(launch, self._acts_as).uid
         try:
             if job.array_count:
                 found = [one for one in await manager.jobs() if one.array == number]
             else:
                 found = [one for one in [await manager.job(number)] if one is not None]
-        except (SlurmRefused, SlurmAway) as error:
+        except (ManagerRefused, ManagerAway) as error:
             raise self._refusal(error) from error
         if not found:
             raise Refusal(503, f"{self._title} does not have it any more", f"job {number}")
@@ -133,13 +135,13 @@ class SteeredTaking(Taking):
             raise Refusal(422, why, f"job {number}", "submit again")
         return found
 
-    async def _marked(self, job: Job, number: str, theirs: list[SlurmJob]) -> tuple[str, list[SlurmJob]]:
+    async def _marked(self, job: Job, number: str, theirs: list[ManagerJob]) -> tuple[str, list[ManagerJob]]:
         """Return the core's name for the job, and the job or its tasks as the manager has them now."""
         any_nodes = not job.nodes and not job.single_node
         mark = held_mark("" if job.mates is None else job.mates.name, any_nodes)
         try:
             await self._backend.manager.mark([number], mark)
-        except (SlurmRefused, SlurmAway) as error:
+        except (ManagerRefused, ManagerAway) as error:
             raise self._refusal(error) from error
         found = [msgspec.structs.replace(one, mark=mark) for one in theirs]
         if job.array_count:
@@ -147,7 +149,7 @@ class SteeredTaking(Taking):
         named = self._backend.names.one(found[0])
         return named.name, [named]
 
-    async def _left(self, job: Job, found: list[SlurmJob]) -> bool:
+    async def _left(self, job: Job, found: list[ManagerJob]) -> bool:
         """Leave a job that is not understood to the manager; refuse one with mates, which would start alone there."""
         terms = self._backend.found.terms
         reason = next((why for one in found if (why := why_not(one, terms))), "")
@@ -161,14 +163,17 @@ class SteeredTaking(Taking):
             await self._backend.manager.release([theirs])
         return bool(reason)
 
-    async def _to_core(self, job: Job, name: str, found: list[SlurmJob], launch: Launch) -> None:
+    async def _to_core(self, job: Job, name: str, found: list[ManagerJob], launch: Launch) -> None:
         terms, own = self._backend.found.terms, {key: getattr(job, key) for key in KEPT}
         made = msgspec.structs.replace(job_of(found[0], terms), **own, program=job.program or found[0].job_name)
         if job.array_count:
             made = msgspec.structs.replace(
-                made, job_id=name, array_first=job.array_first, array_count=job.array_count,
+                made,
+                job_id=name,
+                array_first=job.array_first,
+                array_count=job.array_count,
                 array_at_most=job.array_at_most,
-            )  # fmt: skip
+            )
         for one in found:
             self._backend.watcher.take(one)
         word = self._title.replace(" ", "").lower()
@@ -184,10 +189,10 @@ class SteeredTaking(Taking):
     async def _take_out(self, number: str) -> None:
         try:
             await self._backend.manager.cancel(number)
-        except (SlurmRefused, SlurmAway):
+        except (ManagerRefused, ManagerAway):
             return  # it stays held, and its owner sees it in the manager's queue
 
-    def _refusal(self, error: SlurmRefused | SlurmAway) -> Refusal:
-        if isinstance(error, SlurmAway):
+    def _refusal(self, error: ManagerRefused | ManagerAway) -> Refusal:
+        if isinstance(error, ManagerAway):
             return Refusal(503, f"{self._title} does not answer: {error}", "job", "try again later")
         return Refusal(422, f"{self._title} refuses it: {error}", "job", "ask for what it can give")

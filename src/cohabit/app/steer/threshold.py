@@ -19,8 +19,8 @@ import msgspec
 
 from cohabit.app.steer.mates import Groups, MatesTable
 from cohabit.app.steer.service import Neighbours
-from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
-from cohabit.backend.steered.backend import SlurmBackend
+from cohabit.backend.steered.backend import SteeredBackend
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.lease import threshold_file, write_beside
 from cohabit.backend.steered.watcher import ORDERED, RUNS
 from cohabit.core.core import SchedulerCore
@@ -48,7 +48,7 @@ def first_line(mates: MatesTable) -> str:
 class Tokens:
     """The tokens that runs must show. `read`: returns a job's script, which only its owner and administrators see."""
 
-    def __init__(self, backend: SlurmBackend, read: ReadScript | None, keys: PairKeys | None) -> None:
+    def __init__(self, backend: SteeredBackend, read: ReadScript | None, keys: PairKeys | None) -> None:
         self._backend, self._read, self._known = backend, read, dict[str, str]()
         self._key = keys
         self._reading: asyncio.Task[None] | None = None
@@ -78,7 +78,7 @@ class Tokens:
             for name in sorted(jobs - self._known.keys()):
                 try:
                     first = (await read(name)).partition("\n")[0].split()
-                except (SlurmAway, SlurmRefused):
+                except (ManagerAway, ManagerRefused):
                     continue  # asked again later
                 self._known[name] = first[2] if len(first) > 3 else ""
                 if len(first) <= 3:
@@ -90,21 +90,31 @@ class Guard:
     """The threshold of one site, from open to close."""
 
     def __init__(
-        self, opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller,
-        neighbours: Neighbours, read: ReadScript | None, listener: socket.socket | None,
-    ) -> None:  # fmt: skip
+        self,
+        opened: Path,
+        lease: Path,
+        groups: Groups,
+        backend: SteeredBackend,
+        controller: Controller,
+        neighbours: Neighbours,
+        read: ReadScript | None,
+        listener: socket.socket | None,
+    ) -> None:
         self._file, self._mates = threshold_file(lease), groups.mates
         self._links = ThresholdLinks(neighbours.peers, neighbours.context)
         self._tokens = Tokens(backend, read, groups.threshold_keys)
         decider = Decider(neighbours.domain, read_opened(opened), lambda now: _write(opened, now))
         self._threshold = Threshold(
-            groups.mates.threshold, decider,
+            groups.mates.threshold,
+            decider,
             Sources(
-                lambda job: wanted_of(backend, groups, job), self._tokens.of,
-                lambda name, attempt: controller.ask(lambda core: round_of(core, name, attempt)), self._links.ask,
+                lambda job: wanted_of(backend, groups, job),
+                self._tokens.of,
+                lambda name, attempt: controller.ask(lambda core: round_of(core, name, attempt)),
+                self._links.ask,
             ),
             listener,
-        )  # fmt: skip
+        )
         neighbours.door.threshold = ThresholdEar(neighbours.peers, decider.wrong, self._threshold.decide).answer
         backend.watcher.guarded = True
 
@@ -126,21 +136,18 @@ class Guard:
         await self._links.close()
 
 
-def guard_of(
-    opened: Path, lease: Path, groups: Groups, backend: SlurmBackend, controller: Controller, neighbours: Neighbours,
-    read: ReadScript | None, listener: socket.socket | None = None,
-) -> Guard | None:  # fmt: skip
-    """Return the threshold; None: the site has none, and no job gets one. `read` None: scripts are unreadable."""
-    if not groups.mates.threshold or not neighbours.domain:
+def has_threshold(lease: Path, groups: Groups, domain: str, read: ReadScript | None) -> bool:
+    """Return whether the site has a threshold; if not, no job gets one. `read` None: scripts are unreadable."""
+    if not groups.mates.threshold or not domain:
         threshold_file(lease).unlink(missing_ok=True)
-        return None
+        return False
     if read is None and groups.threshold_key is None:
         fix = "write one with `cohabit peer-key`, copy it to the nodes, and name it: threshold_key = FILE"
         raise InputError("a threshold needs a key here", "mates.threshold_key", fix)
-    return Guard(opened, lease, groups, backend, controller, neighbours, read, listener)
+    return True
 
 
-def wanted_of(backend: SlurmBackend, groups: Groups, job: str) -> Wanted | None:
+def wanted_of(backend: SteeredBackend, groups: Groups, job: str) -> Wanted | None:
     """Return the job with mates by the manager's name.
 
     A job with mates that start later or earlier on purpose, or that needs no mate any more, is not bound.

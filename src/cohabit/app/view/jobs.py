@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.app.view.run import FinishedRun, Ints
+from cohabit.live.api.page.documents import JobLine, JobList, Neighbour, Node, NodeTenant, OneJob, Placement
 from cohabit.model.errors import InputError
 from cohabit.model.profile import Profile, Tenant, load_factor
 from cohabit.model.records import NEVER, STATUS_NAMES
@@ -17,7 +18,7 @@ MOST_BESIDE = 50
 
 def listed(
     run: FinishedRun, view: str, find: str, sort: str, down: bool, first: int, most: int, at: float | None
-) -> dict[str, Any]:
+) -> JobList:
     """Return a part of the jobs at an instant, sorted."""
     now_us = run.instant(at)
     runs, waits = run.running(now_us), run.waiting(now_us)
@@ -26,8 +27,10 @@ def listed(
     )
     if find:
         text, programs = find.lower(), _programs(run, rows)
-        keep = [text in name.lower() or text in program.lower() for name, program in zip(run.ids[rows], programs,
-                                                                                           strict=True)]  # fmt: skip
+        keep = [
+            text in name.lower() or text in program.lower()
+            for name, program in zip(run.ids[rows], programs, strict=True)
+        ]
         rows = rows[np.array(keep, bool)]
     if view != "finished" or sort != "submitted_at":
         order = np.argsort(_sorting(run, rows, sort), kind="stable")
@@ -43,9 +46,12 @@ def _sorting(run: FinishedRun, rows: Ints, sort: str) -> Any:
     if sort == "job":
         return run.ids[rows]
     columns: dict[str, Any] = {
-        "user": table.workload.user, "state": table.status, "processes": table.workload.processes,
-        "started_at": table.start_us, "limit_s": table.workload.limit_us,
-    }  # fmt: skip
+        "user": table.workload.user,
+        "state": table.status,
+        "processes": table.workload.processes,
+        "started_at": table.start_us,
+        "limit_s": table.workload.limit_us,
+    }
     return columns.get(sort, table.workload.submit_us)[rows]
 
 
@@ -70,18 +76,23 @@ def state_of(run: FinishedRun, row: int, now_us: int) -> str:
     return word if word in ("rejected", "cancelled") and start == NEVER else "queued"
 
 
-def brief(run: FinishedRun, row: int, now_us: int) -> dict[str, Any]:
+def brief(run: FinishedRun, row: int, now_us: int) -> JobLine:
     """Return one line of a list, without anything after that instant."""
     table, jobs = run.table, run.table.workload
     start, end = int(table.start_us[row]), int(table.end_us[row])
     return {
-        "job": str(run.ids[row]), "user": _name(jobs.user_names, int(jobs.user[row])),
-        "program": _name(jobs.program_names, int(jobs.program[row])), "state": state_of(run, row, now_us),
-        "processes": int(jobs.processes[row]), "nodes": int(table.nodes[row]) if start <= now_us else 0,
-        "limit_s": int(jobs.limit_us[row]) / SECOND, "submitted_at": run.at(int(jobs.submit_us[row])),
-        "started_at": run.at(start) if start <= now_us else None, "ended_at": run.at(end) if end <= now_us else None,
+        "job": str(run.ids[row]),
+        "user": _name(jobs.user_names, int(jobs.user[row])),
+        "program": _name(jobs.program_names, int(jobs.program[row])),
+        "state": state_of(run, row, now_us),
+        "processes": int(jobs.processes[row]),
+        "nodes": int(table.nodes[row]) if start <= now_us else 0,
+        "limit_s": int(jobs.limit_us[row]) / SECOND,
+        "submitted_at": run.at(int(jobs.submit_us[row])),
+        "started_at": run.at(start) if start <= now_us else None,
+        "ended_at": run.at(end) if end <= now_us else None,
         "why": table.reasons[table.reason[row]] if end == NEVER or end <= now_us else "",
-    }  # fmt: skip
+    }
 
 
 def row_of(run: FinishedRun, job: str) -> int:
@@ -92,7 +103,7 @@ def row_of(run: FinishedRun, job: str) -> int:
     return int(found[0])
 
 
-def one_job(run: FinishedRun, job: str) -> dict[str, Any]:
+def one_job(run: FinishedRun, job: str) -> OneJob:
     """Return everything about one job at the end of the run."""
     row, table = row_of(run, job), run.table
     how, extra = run.share_of(row), table.workload.extra
@@ -102,24 +113,56 @@ def one_job(run: FinishedRun, job: str) -> dict[str, Any]:
     mean = _mean_rate(segments, shown["ended_at"])
     alpha = extra["alpha"][row] if "alpha" in extra else None
     mate = extra["group"][row] if "group" in extra else None
-    placement = None
+    placement: Placement | None = None
     if how and nodes:
         placement = {
-            "nodes": nodes, "cores": how["cores"], "ways": how["ways"], "bandwidth_gbs": how["bandwidth_mbs"] / 1000,
-            "exclusive": how["exclusive"], "purpose": how["purpose"], "scale": int(table.scale[row]),
-            "beside": _beside(run, row), "expected_end_at": shown["ended_at"],
-            "promised": 1.0 if how["exclusive"] else _number(alpha) or _site_alpha(run), "story": [],
+            "nodes": nodes,
+            "cores": how["cores"],
+            "ways": how["ways"],
+            "bandwidth_gbs": how["bandwidth_mbs"] / 1000,
+            "exclusive": how["exclusive"],
+            "purpose": how["purpose"],
+            "scale": int(table.scale[row]),
+            "beside": _beside(run, row),
+            "expected_end_at": shown["ended_at"],
+            "promised": 1.0 if how["exclusive"] else _number(alpha) or _site_alpha(run),
+            "story": [],
             "measured": {"mean": mean, "last": segments[-1][1]} if segments and mean is not None else None,
-        }  # fmt: skip
+        }
     return {
-        "job": shown | {
-            "nodes": nodes, "cores": int(table.cores[row]), "scale": int(table.scale[row]), "command": None,
-            "attempt": None, "exit_status": None, "exit_signal": None, "after": list(_after(run, row)), "array": None,
-            "predicted_slowdown": None, "actual_slowdown": None, "mate": str(mate) if mate else None,
+        "job": {
+            "job": shown["job"],
+            "user": shown["user"],
+            "program": shown["program"],
+            "state": shown["state"],
+            "processes": shown["processes"],
+            "nodes": nodes,
+            "limit_s": shown["limit_s"],
+            "submitted_at": shown["submitted_at"],
+            "started_at": shown["started_at"],
+            "ended_at": shown["ended_at"],
+            "why": shown["why"],
+            "cores": int(table.cores[row]),
+            "scale": int(table.scale[row]),
+            "command": None,
+            "attempt": None,
+            "exit_status": None,
+            "exit_signal": None,
+            "after": list(_after(run, row)),
+            "array": None,
+            "predicted_slowdown": None,
+            "actual_slowdown": None,
+            "mate": str(mate) if mate else None,
         },
-        "placement": placement, "why": shown["why"], "history": [], "actions": [], "segments": segments,
-        "replay": run.prepared is not None, "summary": "", "at": (run.until_us - run.origin_us) / SECOND,
-    }  # fmt: skip
+        "placement": placement,
+        "why": shown["why"],
+        "history": [],
+        "actions": [],
+        "segments": segments,
+        "replay": bool(run.domains),
+        "summary": "",
+        "at": (run.until_us - run.origin_us) / SECOND,
+    }
 
 
 def _number(value: Any) -> float | None:
@@ -145,16 +188,14 @@ def _mean_rate(segments: list[list[float]], ended_at: float | None) -> float | N
     return done / (ended_at - segments[0][0])
 
 
-def _beside(run: FinishedRun, row: int) -> list[dict[str, Any]]:
+def _beside(run: FinishedRun, row: int) -> list[Neighbour]:
     """Return the jobs that shared a node with it at some time, and their number."""
     table, mine = run.table, run.ranges_of(row)
     met = (table.start_us < table.end_us[row]) & (table.end_us > table.start_us[row]) & (table.start_us != NEVER)
     met[row] = False
-    found = []
+    found: list[Neighbour] = []
     for other in np.flatnonzero(met).tolist():
-        shared = sum(
-            max(0, min(a + n, b + m) - max(a, b)) for a, n in mine for b, m in run.ranges_of(other)
-        )  # fmt: skip
+        shared = sum(max(0, min(a + n, b + m) - max(a, b)) for a, n in mine for b, m in run.ranges_of(other))
         if shared:
             program = _name(table.workload.program_names, int(table.workload.program[other]))
             found.append({"job": str(run.ids[other]), "program": program, "nodes": shared})
@@ -164,30 +205,45 @@ def _beside(run: FinishedRun, row: int) -> list[dict[str, Any]]:
 # ---- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def one_node(run: FinishedRun, node: int, at: float | None) -> dict[str, Any]:
+def one_node(run: FinishedRun, node: int, at: float | None) -> Node:
     """Return the jobs that shared a node at an instant, and their shares."""
     if not 0 <= node < len(run.groups):
         raise InputError("there is no such node", f"node {node}", f"they are 0 to {len(run.groups) - 1}")
     now_us, group = run.instant(at), run.groups[node]
-    rows = [
-        row for row in run.running(now_us).tolist() if any(a <= node < a + n for a, n in run.ranges_of(row))
-    ]  # fmt: skip
+    rows = [row for row in run.running(now_us).tolist() if any(a <= node < a + n for a, n in run.ranges_of(row))]
     rows.sort(key=lambda row: int(run.table.start_us[row]))
-    masks, tenants = _masks(run, rows, node), []
+    masks, tenants = _masks(run, rows, node), list[NodeTenant]()
     for row in rows:
         how, shown = run.share_of(row), brief(run, row, now_us)
-        tenants.append({
-            "job": shown["job"], "program": shown["program"], "cores": how.get("cores") or group.cores,
-            "first_way": masks[row][0] if row in masks else None, "ways": masks[row][1] if row in masks else None,
-            "booked_ways": how.get("ways", 0), "bandwidth_gbs": how.get("bandwidth_mbs", 0) / 1000,
-            "exclusive": how.get("exclusive", True), "state": shown["state"], "started_at": shown["started_at"],
-        })  # fmt: skip
+        tenants.append(
+            {
+                "job": shown["job"],
+                "program": shown["program"],
+                "cores": how.get("cores") or group.cores,
+                "first_way": masks[row][0] if row in masks else None,
+                "ways": masks[row][1] if row in masks else None,
+                "booked_ways": how.get("ways", 0),
+                "bandwidth_gbs": how.get("bandwidth_mbs", 0) / 1000,
+                "exclusive": how.get("exclusive", True),
+                "state": shown["state"],
+                "started_at": shown["started_at"],
+            }
+        )
     return {
-        "node": node, "state": "up", "cores": group.cores, "ways": group.ways, "min_ways": group.min_ways,
-        "memory_bytes": group.memory_bytes, "tenants": tenants, "divided": bool(masks), "server": node,
-        "domains": group.domains, "bandwidth_curve": [list(point) for point in group.bandwidth_gbs], "actions": [],
+        "node": node,
+        "state": "up",
+        "cores": group.cores,
+        "ways": group.ways,
+        "min_ways": group.min_ways,
+        "memory_bytes": group.memory_bytes,
+        "tenants": tenants,
+        "divided": bool(masks),
+        "server": node,
+        "domains": group.domains,
+        "bandwidth_curve": [list(point) for point in group.bandwidth_gbs],
+        "actions": [],
         "at": run.at(now_us),
-    }  # fmt: skip
+    }
 
 
 def _masks(run: FinishedRun, rows: list[int], node: int) -> dict[int, tuple[int, int]]:
@@ -208,5 +264,6 @@ def _tenant(run: FinishedRun, row: int, node: int) -> Tenant:
     load = 0.0
     if profile is not None:
         load = load_factor(processes, group.cores, profile.processes, -(-profile.processes // group.cores))
-    return Tenant(name, how.get("cores") or group.cores, int(run.table.scale[row]), how.get("ways", 0), 0.0, load,
-                  profile)  # fmt: skip
+    return Tenant(
+        name, how.get("cores") or group.cores, int(run.table.scale[row]), how.get("ways", 0), 0.0, load, profile
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from cohabit.app.view.run import FinishedRun
 from cohabit.live.api.page import learning as page_learning
+from cohabit.live.api.page.documents import Domains, PastGroup, Predictions, Programs, VariabilityGate
 from cohabit.model.profile import Profile
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
@@ -20,7 +21,7 @@ MOST_GROUPS = 500
 POINTS = 120
 
 
-def programs(run: FinishedRun) -> dict[str, Any]:
+def programs(run: FinishedRun) -> Programs:
     """Return every program with what the scheduler was told of it."""
     prepared = run.prepared
     if prepared is None:
@@ -30,25 +31,33 @@ def programs(run: FinishedRun) -> dict[str, Any]:
     return {"programs": found, "learns": trials is not None, "ways": group.ways}
 
 
-def predictions(run: FinishedRun) -> dict[str, Any]:
+def predictions(run: FinishedRun) -> Predictions:
     """Return the slowdowns the scheduler predicted between programs, and the questions and answers of its gates."""
-    matrix, gates = None, list[dict[str, Any]]()
+    matrix, gates = None, list[VariabilityGate]()
     if run.prepared is not None:
         known: dict[tuple[str, str], dict[int, Profile]] = defaultdict(dict)
         for one in run.prepared.profiles:
             known[one.program, one.owner][one.processes] = one
         judge = getattr(run.prepared.policies.placer, "degradations", None)
         matrix = page_learning.matrix(known, run.prepared.cluster.groups[0], judge)
-        gates = [{
-            "gate": gate.name, "labels": list(getattr(gate, "labels", ())), "now": [], "passed_over": [],
-            "skip_threshold": getattr(gate, "skip_threshold", 0), "without_data": "The run is over.",
-            "tallies": {key: value for key, value in run.table.gates.get(gate.name, {}).items()
-                        if isinstance(value, int)},
-        } for gate in run.prepared.policies.gates]  # fmt: skip
+        gates = [
+            {
+                "gate": gate.name,
+                "labels": list(getattr(gate, "labels", ())),
+                "now": [],
+                "passed_over": [],
+                "skip_threshold": getattr(gate, "skip_threshold", 0),
+                "without_data": "The run is over.",
+                "tallies": {
+                    key: value for key, value in run.table.gates.get(gate.name, {}).items() if isinstance(value, int)
+                },
+            }
+            for gate in run.prepared.policies.gates
+        ]
     return {"matrix": matrix, "gates": gates, "counters": None, "slowdowns": None}
 
 
-def domains(run: FinishedRun) -> dict[str, Any]:
+def domains(run: FinishedRun) -> Domains:
     """Return groups of jobs that started together; None: the run had one domain."""
     extra, table = run.table.workload.extra, run.table
     if "domain" not in extra or "group" not in extra:
@@ -57,22 +66,33 @@ def domains(run: FinishedRun) -> dict[str, Any]:
     for row, name in enumerate(extra["group"].tolist()):
         if name:
             groups[str(name)].append(row)
-    past: list[dict[str, Any]] = []
+    past: list[PastGroup] = []
     for name, rows in groups.items():
         starts = [int(table.start_us[row]) for row in rows if table.start_us[row] != NEVER]
         ready = [float(extra["first_ready_s"][row]) for row in rows] if "first_ready_s" in extra else []
         ready = [one - run.origin_us / SECOND for one in ready if np.isfinite(one)]
         begin = run.at(min(starts)) if starts else None
-        past.append({
-            "group": name, "jobs": [{"domain": str(extra["domain"][row]), "job": str(run.ids[row])} for row in rows],
-            "first_ready": min(ready, default=None), "start": begin,
-            "apart_s": (max(starts) - min(starts)) / SECOND if starts else None,
-            "waited_s": begin - min(ready) if ready and begin is not None else None,
-        })  # fmt: skip
+        past.append(
+            {
+                "group": name,
+                "jobs": [{"domain": str(extra["domain"][row]), "job": str(run.ids[row])} for row in rows],
+                "first_ready": min(ready, default=None),
+                "start": begin,
+                "apart_s": (max(starts) - min(starts)) / SECOND if starts else None,
+                "waited_s": begin - min(ready) if ready and begin is not None else None,
+            }
+        )
     past.sort(key=lambda one: -(one["waited_s"] or 0.0))
     names = list(dict.fromkeys(str(name) for name in extra["domain"].tolist()))
-    return {"coupling": {"domain": ", ".join(names), "peers": names, "scheme": "", "past": past[:MOST_GROUPS],
-                         "left_out": max(len(past) - MOST_GROUPS, 0)}}  # fmt: skip
+    return {
+        "coupling": {
+            "domain": ", ".join(names),
+            "peers": names,
+            "scheme": "",
+            "past": past[:MOST_GROUPS],
+            "left_out": max(len(past) - MOST_GROUPS, 0),
+        }
+    }
 
 
 # ---- two runs -------------------------------------------------------------------------------------------------------
@@ -87,8 +107,15 @@ def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
         values = [one.get(key) for one in figures]
         if any(value is not None for value in values):
             better = {"lower": -1, "higher": 1}.get(about.better, 0)
-            rows.append({"key": key, "title": about.label, "values": values, "better": better,
-                         "shown": [shown(about.kind, value) for value in values]})  # fmt: skip
+            rows.append(
+                {
+                    "key": key,
+                    "title": about.label,
+                    "values": values,
+                    "better": better,
+                    "shown": [shown(about.kind, value) for value in values],
+                }
+            )
     waits = [_waits(run) for run in both]
     means = [shown("duration", one.get("mean_wait_s")) for one in figures]
     words = f"Mean wait {means[0]} under {both[0].name}, {means[1]} under {both[1].name}."

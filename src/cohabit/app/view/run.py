@@ -1,4 +1,4 @@
-"""A finished run for the page: the documents of live/api/page/data.py, made from jobs.parquet alone.
+"""A finished run for the page: the documents of live/api/page/documents.py, made from jobs.parquet alone.
 
 Instants are seconds since the first submission. Every query is possible for any instant of the run. It never writes.
 """
@@ -15,13 +15,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.app.simulate.preparation import Prepared
-from cohabit.live.api.page.packing import packed
-from cohabit.live.api.page.series import series
+from cohabit.live.api.page.charts import packed, series
+from cohabit.live.api.page.documents import About, GanttColumns, GanttHeader, Overview, RunName, Series
+from cohabit.live.api.page.views import NodeUse
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.records import CANCELLED, NEVER, REJECTED, STATUS_NAMES, NodeRanges, RunTable
 from cohabit.model.units import SECOND
 from cohabit.report.tables import read_jobs_parquet
+from cohabit.version import __version__
 
 Ints = NDArray[np.int64]
 STATES = ("running", *STATUS_NAMES[1:])
@@ -38,8 +40,11 @@ class FinishedRun:
             workload, columns = read_jobs_parquet(path)
             self.folder, self.table = folder, RunTable(workload, **columns)
         except (TypeError, KeyError, ValueError, AttributeError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"is not as cohabit writes it ({type(error).__name__}: {error})", str(path),
-                             "simulate again with --out DIR") from error  # fmt: skip
+            raise InputError(
+                f"is not as cohabit writes it ({type(error).__name__}: {error})",
+                str(path),
+                "simulate again with --out DIR",
+            ) from error
         self.name = f"{folder.name}: {self.table.policy}"
         self.origin_us = int(workload.submit_us.min()) if len(workload) else 0
         ends = self.table.end_us[self.table.end_us != NEVER]
@@ -52,20 +57,25 @@ class FinishedRun:
     # ---- the machine ------------------------------------------------------------------------------------------------
 
     @cached_property
-    def prepared(self) -> Prepared | None:
-        """The scenario again, for what the table lacks; None: a run of several domains has no single one."""
-        from cohabit.app.serve.journals import load_run
+    def domains(self) -> list[Prepared]:
+        """The scenario of every domain again, for what the table lacks; empty: it cannot be loaded any more."""
+        from cohabit.app.simulate.finished import load_run
 
         try:
-            return load_run(self.folder)[0]
+            return [one.prepared for one in load_run(self.folder).domains.values()]
         except InputError:
-            return None
+            return []
+
+    @property
+    def prepared(self) -> Prepared | None:
+        """The scenario again; None: a run of several domains has no single one."""
+        return self.domains[0] if len(self.domains) == 1 else None
 
     @cached_property
     def groups(self) -> list[NodeGroup]:
-        """The kind of every node."""
-        if self.prepared is not None:
-            return [group for group in self.prepared.cluster.groups for _ in range(group.count)]
+        """The kind of every node; domain after domain."""
+        if self.domains:
+            return [group for one in self.domains for group in one.cluster.groups for _ in range(group.count)]
         cores = max(self.table.cluster_cores // max(self.table.cluster_nodes, 1), 1)
         return [NodeGroup(self.table.cluster_nodes, cores)] * self.table.cluster_nodes
 
@@ -108,7 +118,7 @@ class FinishedRun:
 
     @cached_property
     def _queued(self) -> NDArray[np.bool_]:
-        """Which rows wait until their start: not rejected jobs, nor those cancelled before it at an unknown time."""
+        """The rows that wait until their start: not rejected jobs, nor those cancelled before it at an unknown time."""
         table = self.table
         found: NDArray[np.bool_] = (table.status != REJECTED) & (
             (table.status != CANCELLED) | (table.start_us != NEVER)
@@ -122,53 +132,48 @@ class FinishedRun:
 
     # ---- documents --------------------------------------------------------------------------------------------------
 
-    def about(self) -> dict[str, Any]:
-        """Return a description of the run."""
+    def about(self, runs: list[RunName]) -> About:
+        """Return a description of the run; `runs`: all that the page can choose from."""
         table, span = self.table, self.until_us - self.origin_us
         return {
-            "source": "finished", "title": self.folder.name, "user": "", "role": "reader", "policy": table.policy,
-            "nodes": table.cluster_nodes, "cores": table.cluster_cores, "from": 0.0, "until": span / SECOND,
-            "at": round(span / 2) / SECOND, "coupled": "domain" in table.workload.extra,
-        }  # fmt: skip
+            "source": "finished",
+            "title": self.folder.name,
+            "user": "",
+            "role": "reader",
+            "policy": table.policy,
+            "nodes": table.cluster_nodes,
+            "cores": table.cluster_cores,
+            "from": 0.0,
+            "until": span / SECOND,
+            "at": round(span / 2) / SECOND,
+            "coupled": "domain" in table.workload.extra,
+            "version": __version__,
+            "runs": runs,
+        }
 
-    def overview(self, at: float | None) -> dict[str, Any]:
+    def overview(self, at: float | None) -> Overview:
         """Return every node in columns at an instant, and how many jobs wait and run."""
-        now_us, groups = self.instant(at), self.groups
-        count = len(groups)
-        used, ways, megabytes, tenants = (np.zeros(count, np.int64) for _ in range(4))
-        cores = np.array([group.cores for group in groups], np.int64)
-        rows = self.running(now_us)
+        now_us = self.instant(at)
+        rows, use = self.running(now_us), NodeUse(self.groups, np.arange(len(self.groups)))
         for row in rows.tolist():
             how = self.share_of(row)
-            for first, many in self.ranges_of(row):
-                nodes = slice(first, first + many)
-                tenants[nodes] += 1
-                used[nodes] += how.get("cores") or cores[nodes]
-                ways[nodes] += how.get("ways", 0)
-                megabytes[nodes] += how.get("bandwidth_mbs", 0)
-        all_ways = np.array([group.ways for group in groups], np.int64)
-        peak = np.array([group.bandwidth_gbs[-1][1] if group.bandwidth_gbs else 0.0 for group in groups])
-        shares = self.table.shares is not None
+            use.add(self.ranges_of(row), how.get("cores", 0), how.get("ways", 0), how.get("bandwidth_mbs", 0))
         return {
-            "nodes": {
-                "state": np.minimum(tenants, 2).tolist(), "cores": cores.tolist(), "used_cores": used.tolist(),
-                "tenants": tenants.tolist(), "ways": all_ways.tolist() if shares and all_ways.any() else None,
-                "used_ways": ways.tolist() if shares and all_ways.any() else None,
-                "bandwidth_gbs": peak.tolist() if shares and peak.any() else None,
-                "used_bandwidth_gbs": (megabytes / 1000).tolist() if shares and peak.any() else None,
-            },
-            "counts": {"running": len(rows), "held": 0, "queued": len(self.waiting(now_us))}, "at": self.at(now_us),
-        }  # fmt: skip
+            "nodes": use.columns(shares=self.table.shares is not None),
+            "counts": {"running": len(rows), "held": 0, "queued": len(self.waiting(now_us))},
+            "at": self.at(now_us),
+        }
 
     @cached_property
-    def whole_series(self) -> dict[str, Any]:
+    def whole_series(self) -> Series:
         """The jobs started, ended and waiting, and cores in use, over the whole run."""
         table = self.table
         entered = np.flatnonzero(self._queued)
         columns = (table.workload.submit_us, table.start_us, table.end_us, table.cores)
         submit, start, end, cores = (column[entered] for column in columns)
-        found = series(submit, start, end, cores, NEVER, self.origin_us, self.until_us)
-        return found | {"from": 0.0}
+        found = series(submit, start, end, cores, self.origin_us, self.until_us)
+        found["from"] = 0.0
+        return found
 
     @cached_property
     def gantt(self) -> bytes:
@@ -181,16 +186,23 @@ class FinishedRun:
         bars = np.flatnonzero(place[owner] >= 0)
         bars = bars[np.argsort(table.start_us[owner[bars]], kind="stable")]  # the page paints them in this order
         names = [str(name) for name in table.workload.program_names]
-        header = {
-            "ids": self.ids[ran].tolist(), "programs": names or [""], "states": list(STATES),
-            "nodes": table.cluster_nodes, "shared": table.shares is not None, "from": 0.0,
+        header: GanttHeader = {
+            "ids": self.ids[ran].tolist(),
+            "programs": names or [""],
+            "states": list(STATES),
+            "nodes": table.cluster_nodes,
+            "shared": table.shares is not None,
+            "from": 0.0,
             "until": (self.until_us - self.origin_us) / SECOND,
-        }  # fmt: skip
-        arrays: dict[str, NDArray[Any]] = {
-            "submit": (table.workload.submit_us[ran] - self.origin_us) / SECOND,
-            "start": (table.start_us[ran] - self.origin_us) / SECOND,
-            "end": (table.end_us[ran] - self.origin_us) / SECOND, "program": table.workload.program[ran],
-            "state": table.status[ran], "bar_job": place[owner[bars]], "bar_first": ranges.first[bars],
-            "bar_count": ranges.count[bars],
-        }  # fmt: skip
-        return packed(header, arrays)
+        }
+        arrays = GanttColumns(
+            submit=(table.workload.submit_us[ran] - self.origin_us) / SECOND,
+            start=(table.start_us[ran] - self.origin_us) / SECOND,
+            end=(table.end_us[ran] - self.origin_us) / SECOND,
+            program=table.workload.program[ran],
+            state=table.status[ran],
+            bar_job=place[owner[bars]],
+            bar_first=ranges.first[bars],
+            bar_count=ranges.count[bars],
+        )
+        return packed(header, arrays._asdict())

@@ -19,14 +19,14 @@ from cohabit.app.view import jobs as view_jobs
 from cohabit.app.view import learning as view_learning
 from cohabit.app.view.run import FinishedRun
 from cohabit.live.api.page import files as page_files
+from cohabit.live.api.page.charts import KIND
+from cohabit.live.api.page.documents import RunName
 from cohabit.live.api.page.door import Entry
 from cohabit.live.api.page.origin import SameOrigin
-from cohabit.live.api.page.packing import KIND
 from cohabit.live.api.page.sessions import Asked, PageSessions, enter, same, signature
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import asked_for, reply
 from cohabit.model.errors import InputError
-from cohabit.version import __version__
 
 MOST_TABS = 100  # one more closes the first session
 At = Annotated[float | None, Query(allow_inf_nan=False)]
@@ -69,12 +69,20 @@ def make_app(viewer: Viewer) -> FastAPI:
     app = FastAPI(title="cohabit view", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.viewer = viewer
     app.include_router(page_files.router)
-    app.include_router(_entry())
     app.include_router(_pages(), dependencies=[Depends(_known)])
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(InputError, _not_there)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_middleware(SameOrigin)
+
+    @app.post("/v1/page/enter")
+    async def enter_page(entry: Entry) -> Response:
+        """A session; the link stays good, for more tabs."""
+        made = viewer.enter(entry)
+        if made is None:
+            raise Refusal(401, "this is not the link of this view", "key", "open the link `view` printed")
+        return reply(made)
+
     return app
 
 
@@ -90,36 +98,27 @@ async def _known(request: Request) -> None:
         raise Refusal(401, "the link was not used, or is an old one", "Authorization", "open the link `view` printed")
 
 
-def _entry() -> APIRouter:
-    router = APIRouter(prefix="/v1/page")
-
-    @router.post("/enter")
-    async def enter_page(entry: Entry, request: Request) -> Response:
-        """A session; the link stays good, for more tabs."""
-        made = _viewer(request).enter(entry)
-        if made is None:
-            raise Refusal(401, "this is not the link of this view", "key", "open the link `view` printed")
-        return reply(made)
-
-    return router
-
-
 def _pages() -> APIRouter:
     router = APIRouter(prefix="/v1/page")
 
     @router.get("/about")
     def about(request: Request, run: int = 0) -> Response:
         viewer = _viewer(request)
-        runs = [{"name": one.name, "policy": one.table.policy} for one in viewer.runs]
-        return reply(viewer.run(run).about() | {"version": __version__, "runs": runs})
+        runs: list[RunName] = [{"name": one.name, "policy": one.table.policy} for one in viewer.runs]
+        return reply(viewer.run(run).about(runs))
 
     @router.get("/jobs")
     def jobs(
-        request: Request, run: int = 0, at: At = None,
+        request: Request,
+        run: int = 0,
+        at: At = None,
         view: Literal["queued", "running", "waiting", "finished", "all"] = "all",
-        find: Annotated[str, Query(max_length=100)] = "", sort: Annotated[str, Query(max_length=20)] = "submitted_at",
-        down: bool = False, first: Annotated[int, Query(ge=0)] = 0, most: Annotated[int, Query(ge=1, le=500)] = 50,
-    ) -> Response:  # fmt: skip
+        find: Annotated[str, Query(max_length=100)] = "",
+        sort: Annotated[str, Query(max_length=20)] = "submitted_at",
+        down: bool = False,
+        first: Annotated[int, Query(ge=0)] = 0,
+        most: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> Response:
         return reply(view_jobs.listed(_viewer(request).run(run), view, find, sort, down, first, most, at))
 
     @router.get("/jobs/{job:path}/why")
@@ -191,8 +190,11 @@ def listen(port: int) -> socket.socket:
         listener.listen()  # at once: the user may open the link before the server is ready
     except OSError as error:
         listener.close()
-        raise InputError(f"cannot be listened on: {(error.strerror or str(error)).lower()}", f"127.0.0.1:{port}",
-                         "choose another --port") from error  # fmt: skip
+        raise InputError(
+            f"cannot be listened on: {(error.strerror or str(error)).lower()}",
+            f"127.0.0.1:{port}",
+            "choose another --port",
+        ) from error
     return listener
 
 
@@ -200,6 +202,13 @@ def serve(viewer: Viewer, listener: socket.socket) -> None:
     """Answer until Ctrl-C."""
     import uvicorn
 
-    config = uvicorn.Config(make_app(viewer), ws="none", lifespan="off", log_config=None, access_log=False,
-                            server_header=False, timeout_graceful_shutdown=1)  # fmt: skip
+    config = uvicorn.Config(
+        make_app(viewer),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
     uvicorn.Server(config).run([listener])

@@ -1,8 +1,4 @@
-"""Run Grid Engine's commands: where they are, which of them only read, and what they print without an answer.
-
-Time-outs, users and exceptions are those of the Slurm back end. It interprets nothing it reads. `ReadOnly` refuses
-every call that could change something before a process is started.
-"""
+"""Run Grid Engine's commands: where they are, and what they print without an answer."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cohabit.backend.command_environment import clean_environment
-from cohabit.backend.gridengine.commands import Words, changes_nothing
+from cohabit.backend.bounded_process import clean_environment
+from cohabit.backend.gridengine.commands import changes_nothing
 from cohabit.backend.launcher_link import LauncherLink
-from cohabit.backend.slurm import calls
+from cohabit.backend.steered.calls import TIMEOUT_S, ManagerCalls
 
 LED = ("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_CLUSTER_NAME", "LD_LIBRARY_PATH")
 ABSENT = (  # what commands print when qmaster does not answer
@@ -23,28 +19,24 @@ ABSENT = (  # what commands print when qmaster does not answer
 )  # fmt: skip
 
 
-class Calls(calls.Calls):
+class Calls(ManagerCalls):
     """Runs commands for one cluster: `bin` is the folder of the commands (empty: on the path), `root` and `cell` select
     the cluster (empty: from the environment)."""
 
     def __init__(
-        self, bin: str = "", root: str = "", cell: str = "", timeout_s: float = calls.TIMEOUT_S,
+        self,
+        bin: str = "",
+        root: str = "",
+        cell: str = "",
+        timeout_s: float = TIMEOUT_S,
         link: LauncherLink | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(timeout_s=timeout_s, link=link)
-        self.environment, self.bin = environment_of(root, cell, os.environ), bin
+    ) -> None:
+        super().__init__(environment_of(root, cell, os.environ), changes_nothing, ABSENT, timeout_s, link)
+        self.bin = bin
 
     def program(self, name: str) -> str:
         """Return the file of a command."""
         return str(Path(self.bin) / name) if self.bin else super().program(name)
-
-    def changes_nothing(self, words: Words) -> bool:
-        """Return whether a call only reads."""
-        return changes_nothing(words)
-
-    def judged(self, words: Words, code: int, out: str, err: str) -> str:
-        """Return what it printed, or raise the fitting exception. Refusals come on either stream."""
-        return calls.judged(words, code, out, err, ABSENT)
 
 
 class ReadOnly(Calls):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from cohabit.backend.steered.failures import SlurmRefused
+from cohabit.backend.steered.contract import ManagerRefused, Words
 
 READING = ("qstat", "qhost", "qacct", "qselect", "qping", "qquota")
 SHOWING = ("-help", "-sc", "-se", "-sp", "-sq")  # of qconf
@@ -13,14 +13,13 @@ SYSTEM, USER = "s", "u"  # kinds of holds: only managers set and lift the first
 MARK, SECURED = "cohabit", "cohabit_hold"  # keys that we write into a job's context
 ASKED, QUEUE = "cohabit_asked", "cohabit_queue"  # the same: what its owner had asked for
 ANY = "*"  # any suitable queue
-Words = tuple[str, ...]
 _NAME = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def checked(name: str) -> str:
-    """Check the name of a job, NUMBER or NUMBER.TASK: it must not be an option or a pattern; SlurmRefused otherwise."""
+    """Check the name of a job, NUMBER or NUMBER.TASK: not an option or a pattern; ManagerRefused otherwise."""
     if _NAME.fullmatch(name) is None:
-        raise SlurmRefused(f"{name[:60]!r} is not the name of a job")
+        raise ManagerRefused(f"{name[:60]!r} is not the name of a job")
     return name
 
 
@@ -30,17 +29,17 @@ def changes_nothing(words: Sequence[str]) -> bool:
 
 
 def describe_jobs() -> Words:
-    """All details of all jobs, except where they are."""
+    """List all details of all jobs, except where they are."""
     return ("qstat", "-xml", "-j", "*")
 
 
 def describe_job(name: str) -> Words:
-    """The same for one job."""
+    """Show the same for one job."""
     return ("qstat", "-xml", "-j", checked(name))
 
 
 def list_jobs() -> Words:
-    """The state of every job; one row for every slot of a parallel job."""
+    """List the state of every job; one row for every slot of a parallel job."""
     return ("qstat", "-xml", "-u", "*", "-g", "t")
 
 
@@ -70,7 +69,7 @@ def version() -> Words:
 
 
 def accounting(name: str) -> Words:
-    """How a job ended."""
+    """Show how a job ended."""
     return ("qacct", "-j", checked(name))
 
 

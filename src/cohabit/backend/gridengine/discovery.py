@@ -12,9 +12,8 @@ from cohabit.backend.gridengine.calls import Calls
 from cohabit.backend.gridengine.text_output import Complex, amount
 from cohabit.backend.gridengine.translate import FILL_UP, MEMORY, ONE_HOST, ROUND_ROBIN, Site
 from cohabit.backend.gridengine.xml_output import Host
-from cohabit.backend.slurm.calls import SlurmRefused
-from cohabit.backend.slurm.discovery import Discovered
-from cohabit.backend.slurm.translate import Terms
+from cohabit.backend.steered.contract import ManagerRefused
+from cohabit.backend.steered.shapes import Discovered, Terms
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 
@@ -22,9 +21,16 @@ NO_MEMORY = "none"  # the word of a site that does not want memory booked
 
 
 async def discover(
-    calls: Calls, queues: Sequence[str], all_held: bool = False, program: str = "name", exclusive: str = "",
-    checkpoint: str = "", memory: str = "", spread: str = "", one_host: str = "",
-) -> tuple[Discovered, Site]:  # fmt: skip
+    calls: Calls,
+    queues: Sequence[str],
+    all_held: bool = False,
+    program: str = "name",
+    exclusive: str = "",
+    checkpoint: str = "",
+    memory: str = "",
+    spread: str = "",
+    one_host: str = "",
+) -> tuple[Discovered, Site]:
     """Ask Grid Engine. `exclusive`: the complex; empty: the only one there is. `checkpoint`: the environment that can
     stop runs and queue them again, if the queues have it. `memory`: the complex; empty: the first that hosts have an
     amount of. `spread`, `one_host`: parallel environments for jobs that are submitted here."""
@@ -39,22 +45,26 @@ async def discover(
     version = text_output.version(await calls(commands.version()))
     rules = await _rules(calls, settings)
     site = Site(
-        tuple(queues), min((host.slots for host in hosts if host.slots), default=1), rules,
+        tuple(queues),
+        min((host.slots for host in hosts if host.slots), default=1),
+        rules,
         exclusive or (alone[0] if len(alone) == 1 else ""),
         checkpoint if all(checkpoint in _words(one.get("ckpt_list", "")) for one in settings) else "",
-        "" if booked is None else booked.name, 0 if booked is None else amount(booked.default),
-        booked is not None and booked.consumable == "JOB", max((host.slots for host in hosts), default=1),
+        "" if booked is None else booked.name,
+        0 if booked is None else amount(booked.default),
+        booked is not None and booked.consumable == "JOB",
+        max((host.slots for host in hosts), default=1),
         _environment(rules, spread, (ROUND_ROBIN, FILL_UP), "gridengine.spread"),
         _environment(rules, one_host, (ONE_HOST,), "gridengine.one_host"),
         tuple(queue for queue, one in zip(queues, settings, strict=True) if not _guards(one)),
-    )  # fmt: skip
+    )
     return arrange(hosts, site, version, all_held, program, has), site
 
 
 async def _queue(calls: Calls, queue: str) -> dict[str, str]:
     try:
         return text_output.settings(await calls(commands.show_queue(queue)))
-    except SlurmRefused as error:
+    except ManagerRefused as error:
         raise InputError(f"Grid Engine has no queue {queue} ({error})", "gridengine.queue") from error
 
 
@@ -65,7 +75,7 @@ async def _rules(calls: Calls, settings: Sequence[Mapping[str, str]]) -> dict[st
     for name in dict.fromkeys(named):
         try:
             said = text_output.settings(await calls(commands.show_environment(name)))
-        except SlurmRefused:
+        except ManagerRefused:
             continue  # it has been removed, but is still in the list of the queue
         found[name] = said.get("allocation_rule", "")
     return found
@@ -112,9 +122,13 @@ async def _memory(
 
 
 def arrange(
-    hosts: Sequence[Host], site: Site, version: str, all_held: bool = False, program: str = "name",
+    hosts: Sequence[Host],
+    site: Site,
+    version: str,
+    all_held: bool = False,
+    program: str = "name",
     has: Mapping[str, int] | None = None,
-) -> Discovered:  # fmt: skip
+) -> Discovered:
     """Return the hosts of the queues, equals side by side, otherwise by name. Pure. `has`: bytes of memory to book."""
     has = has or {}
 
@@ -131,6 +145,10 @@ def arrange(
     ]
     terms = Terms(site.partitions, all_held, program, site.slots, memory=bool(site.memory))
     return Discovered(
-        Cluster(tuple(groups)), tuple(host.name for host in chosen), tuple(host.slots for host in chosen), terms,
-        version, "",
-    )  # fmt: skip
+        Cluster(tuple(groups)),
+        tuple(host.name for host in chosen),
+        tuple(host.slots for host in chosen),
+        terms,
+        version,
+        "",
+    )

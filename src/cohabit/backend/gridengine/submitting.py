@@ -11,27 +11,28 @@ import re
 from collections.abc import Mapping
 
 from cohabit.backend.gridengine.calls import Calls
-from cohabit.backend.gridengine.commands import MARK, Words, checked
+from cohabit.backend.gridengine.commands import MARK, checked
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.protocol import Launch
-from cohabit.backend.slurm.batch_script import PATH, batch_script, patience_of
-from cohabit.backend.slurm.submitting import LOGIN, Extra, number_in, owner_of
+from cohabit.backend.steered.contract import Words
 from cohabit.backend.steered.marks import held_mark
+from cohabit.backend.steered.submitting import LOGIN, Extra, OfManager, number_in, owner_of, patience_of, script_of
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
 
-OF_GRID_ENGINE = re.compile(
-    "SGE_.*|JOB_(ID|NAME|SCRIPT)|QUEUE|NSLOTS|NHOSTS|NQUEUES|PE|PE_HOSTFILE|REQNAME|REQUEST|RESTARTED|TMP|TMPDIR|ARC"
-    "|HOSTNAME|ENVIRONMENT"
+VARIABLES = OfManager(
+    re.compile(
+        "SGE_.*|JOB_(ID|NAME|SCRIPT)|QUEUE|NSLOTS|NHOSTS|NQUEUES|PE|PE_HOSTFILE|REQNAME|REQUEST|RESTARTED|TMP|TMPDIR"
+        "|ARC|HOSTNAME|ENVIRONMENT"
+    ),
+    "JOB_ID",
+    "SGE_TASK_ID",
 )
 NUMBER = re.compile(r"([0-9]+)(\.[0-9]+-[0-9]+:[0-9]+)?")  # of the job, and its tasks
 MEMORY = "h_vmem"  # a limit where the site books no memory
 OUTPUT = "gridengine-%j.out"  # of a job that names no file
 PLACES = {"%%": "%", "%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID"}
-_OF_MEMBERS = """export COHABIT_ARRAY=$JOB_ID COHABIT_ARRAY_MEMBER=$SGE_TASK_ID
-export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE={count}
-"""
 
 
 def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
@@ -114,18 +115,10 @@ def _file(path: str, job: Job, where: str) -> str:
     return re.sub("%[%jAa]", lambda found: PLACES[found[0]], path)
 
 
-def script_of(job: Job, launch: Launch, login: Mapping[str, str] | None = None) -> str:
-    """Return the script that qsub reads."""
-    last = job.array_first + job.array_count - 1
-    member = _OF_MEMBERS.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
-    environment = {"PATH": PATH, **(login or {}), **launch.environment}
-    return batch_script("#!", environment, OF_GRID_ENGINE, member, launch.command)
-
-
 async def hand_in(calls: Calls, site: Site, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
     """Submit a job, held, and return the number that qsub printed; its owner must still be checked with Grid Engine.
-    SlurmRefused says why not."""
-    words, script = qsub_words(job, launch, extra, site), script_of(job, launch, login)
+    ManagerRefused says why not."""
+    words, script = qsub_words(job, launch, extra, site), script_of(job, launch, VARIABLES, "#!", login)
     environment = calls.environment | {key: login[key] for key in LOGIN if key in login}
-    said = await calls.run(words, script, environment, *owner_of(launch, calls.acts_as))
+    said = await calls.run(words, script, environment, owner_of(launch, calls.acts_as))
     return number_in(said.strip().rpartition("\n")[2], NUMBER, words[0])  # warnings come first

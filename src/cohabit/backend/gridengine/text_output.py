@@ -35,10 +35,14 @@ def accounted(text: str) -> list[Accounted]:
         values = dict(parts for line in block.splitlines() if len(parts := line.split(None, 1)) == 2)
         if "jobnumber" in values:
             found.append(
-                Accounted(values["jobnumber"].strip(), _first(values.get("failed", "0")),
-                          _first(values.get("exit_status", "0")), _instant(values.get("start_time", "")),
-                          _instant(values.get("end_time", "")))
-            )  # fmt: skip
+                Accounted(
+                    values["jobnumber"].strip(),
+                    _first(values.get("failed", "0")),
+                    _first(values.get("exit_status", "0")),
+                    _instant(values.get("start_time", "")),
+                    _instant(values.get("end_time", "")),
+                )
+            )
     return found
 
 
@@ -46,11 +50,6 @@ def settings(text: str) -> dict[str, str]:
     """Parse `qconf -sp`, `-sq`, `-ssconf`: a name and a value on each line; a backslash continues a line."""
     lines = re.sub(r"\\\n\s*", " ", text).splitlines()
     return {parts[0]: parts[1].strip() for line in lines if len(parts := line.split(None, 1)) == 2}
-
-
-def names(text: str) -> list[str]:
-    """Parse one name per line."""
-    return text.split()
 
 
 class Complex(msgspec.Struct, frozen=True):

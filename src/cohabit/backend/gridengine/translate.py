@@ -15,7 +15,7 @@ from cohabit.backend.gridengine.commands import ANY, ASKED, MARK, QUEUE
 from cohabit.backend.gridengine.text_output import amount
 from cohabit.backend.gridengine.xml_output import Described, Host, Listed
 from cohabit.backend.steered.marks import BACK, RUN, read_mark
-from cohabit.backend.steered.shapes import PENDING, RUNNING, SUSPENDED, SlurmJob, SlurmNode
+from cohabit.backend.steered.shapes import PENDING, RUNNING, SUSPENDED, ManagerJob, ManagerNode
 
 ROUND_ROBIN, ONE_HOST, FILL_UP = "$round_robin", "$pe_slots", "$fill_up"
 MIB = 2**20
@@ -54,7 +54,7 @@ class Site(NamedTuple):
         return self.queues if len(self.queues) == 1 else (*self.queues, ANY)
 
 
-def jobs_of(said: Described, rows: Sequence[Listed], site: Site) -> list[SlurmJob]:
+def jobs_of(said: Described, rows: Sequence[Listed], site: Site) -> list[ManagerJob]:
     """Combine description and list rows. Tasks of an array that are on hosts are separate jobs of Grid Engine, each
     named JOB.TASK; the others are one waiting job."""
     if not said.array:
@@ -68,23 +68,44 @@ def jobs_of(said: Described, rows: Sequence[Listed], site: Site) -> list[SlurmJo
     ]
 
 
-def job_of(said: Described, stands: Listed, site: Site) -> SlurmJob:
+def job_of(said: Described, stands: Listed, site: Site) -> ManagerJob:
     """Combine both answers about one job."""
     least, most, per_node, special = _spread(said, site)
     queue, hosts, odd = _queue(said, site)
     unknown = [name for name in said.requests if name not in (*UNDERSTOOD, site.exclusive, site.memory)]
     special += odd + ([f"asks for {unknown[0]}"] if unknown else [])
     memory = _memory_mb(said, site)
-    return SlurmJob(
-        said.name, int(said.name), _state(stands), _reason(stands), "h" in stands.state, said.user, said.job_name,
-        said.script, _comment(said), said.context.get(MARK, ""), queue, ",".join(said.waits_for),
-        tasks=said.slots_least, cpus=said.slots_least, tasks_per_node=per_node, nodes_least=least, nodes_most=most,
-        memory_per_cpu_mb=0 if site.memory_once else memory, memory_per_node_mb=memory if site.memory_once else 0,
-        limit_s=said.limit_s, exclusive=asked_exclusive(said, site), requeue=bool(said.checkpoint == site.checkpoint),
-        required_nodes=hosts, nodes=tuple(stands.slots_on) if stands.active else (),
-        cores_on=stands.slots_on if stands.active else {}, submit_s=said.submit_s, begin_s=said.begin_s,
-        start_s=stands.start_s, special=(*said.special, *special),
-    )  # fmt: skip
+    return ManagerJob(
+        said.name,
+        int(said.name),
+        _state(stands),
+        _reason(stands),
+        "h" in stands.state,
+        said.user,
+        said.job_name,
+        said.script,
+        _comment(said),
+        said.context.get(MARK, ""),
+        queue,
+        ",".join(said.waits_for),
+        tasks=said.slots_least,
+        cpus=said.slots_least,
+        tasks_per_node=per_node,
+        nodes_least=least,
+        nodes_most=most,
+        memory_per_cpu_mb=0 if site.memory_once else memory,
+        memory_per_node_mb=memory if site.memory_once else 0,
+        limit_s=said.limit_s,
+        exclusive=asked_exclusive(said, site),
+        requeue=bool(said.checkpoint == site.checkpoint),
+        required_nodes=hosts,
+        nodes=tuple(stands.slots_on) if stands.active else (),
+        cores_on=stands.slots_on if stands.active else {},
+        submit_s=said.submit_s,
+        begin_s=said.begin_s,
+        start_s=stands.start_s,
+        special=(*said.special, *special),
+    )
 
 
 def asked_queue(said: Described, site: Site) -> str:
@@ -171,13 +192,13 @@ def _reason(stands: Listed) -> str:
 
 
 def _comment(said: Described) -> str:
-    """Return its mates in the form of a Slurm user's comment."""
+    """Return its mates in the form that an owner's comment has (steered/marks.py)."""
     return f"cohabit:mates={said.context['mates']}" if "mates" in said.context else ""
 
 
-def node_of(host: Host) -> SlurmNode:
+def node_of(host: Host) -> ManagerNode:
     """Translate a host. An unreachable host is not lost: Grid Engine itself says when jobs there are
     (reschedule_unknown)."""
     words = {"u": "NOT_RESPONDING"}
     unfit = tuple(words.get(letter, "DRAIN") for letter in host.state if letter in "uadsSCDEo")
-    return SlurmNode(host.name, host.slots, 1, host.memory_bytes // MIB, host.queues, unfit or ("IDLE",))
+    return ManagerNode(host.name, host.slots, 1, host.memory_bytes // MIB, host.queues, unfit or ("IDLE",))

@@ -1,8 +1,6 @@
-"""The process that outlives a controller of Grid Engine: it stops runs at their fuses and gives held jobs back when the
-lease is over. `python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS [CHANNEL]`, the settings as one JSON
-document.
+"""The watchdog of a controller of Grid Engine (backend/steered/watchdog.py).
 
-The work is that of backend/slurm/watchdog.py; only the manager differs.
+`python -m cohabit.backend.gridengine.watchdog LEASE SETTINGS [CHANNEL]`, the settings as one JSON document.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from cohabit.backend.gridengine.calls import Calls
-from cohabit.backend.gridengine.steered import GridEngineManager
+from cohabit.backend.gridengine.calls import LED, Calls
+from cohabit.backend.gridengine.steering import GridEngineManager
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.launcher_link import LauncherLink
-from cohabit.backend.slurm.watchdog import guarded
+from cohabit.backend.steered.watchdog import WatchdogCommand, guarded
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -29,9 +27,10 @@ class Settings(msgspec.Struct, frozen=True):
     all_held: bool
     site: Site
 
-    def text(self) -> str:
-        """Return the settings for the command line."""
-        return msgspec.json.encode(self).decode()
+
+def watchdog_command(settings: Settings) -> WatchdogCommand:
+    """Return how to start it."""
+    return WatchdogCommand("cohabit.backend.gridengine.watchdog", (msgspec.json.encode(settings).decode(),), LED)
 
 
 def manager_of(settings: Settings, link: LauncherLink | None = None) -> GridEngineManager:

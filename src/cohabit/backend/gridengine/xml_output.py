@@ -19,7 +19,7 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")  # users' environments m
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What a job asked for."""
+    """The request of a job."""
 
     name: str
     user: int = -1
@@ -80,15 +80,24 @@ def _job(said: ElementTree.Element) -> Described:
     slots = said.find("JB_pe_range/*")
     context = {one.findtext("VA_variable", ""): one.findtext("VA_value", "") for one in said.iterfind("JB_context/*")}
     return Described(
-        said.findtext("JB_job_number", ""), int(said.findtext("JB_uid", "-1")), said.findtext("JB_job_name", ""),
-        said.findtext("JB_script_file", ""), context, requests, limits[0] if limits else None,
+        said.findtext("JB_job_number", ""),
+        int(said.findtext("JB_uid", "-1")),
+        said.findtext("JB_job_name", ""),
+        said.findtext("JB_script_file", ""),
+        context,
+        requests,
+        limits[0] if limits else None,
         tuple(one.text or "" for one in said.iterfind("JB_hard_queue_list/*/QR_name")),
-        said.findtext("JB_pe", ""), 1 if slots is None else int(slots.findtext("RN_min", "1")),
-        1 if slots is None else int(slots.findtext("RN_max", "1")), said.findtext("JB_checkpoint_name", ""),
+        said.findtext("JB_pe", ""),
+        1 if slots is None else int(slots.findtext("RN_min", "1")),
+        1 if slots is None else int(slots.findtext("RN_max", "1")),
+        said.findtext("JB_checkpoint_name", ""),
         tuple(one.text or "" for one in said.iterfind("JB_jid_predecessor_list//JRE_job_number")),
-        float(said.findtext("JB_execution_time", "0")), float(said.findtext("JB_submission_time", "0")), _special(said),
+        float(said.findtext("JB_execution_time", "0")),
+        float(said.findtext("JB_submission_time", "0")),
+        _special(said),
         _is_array(said),
-    )  # fmt: skip
+    )
 
 
 def _is_array(said: ElementTree.Element) -> bool:
@@ -100,9 +109,10 @@ def _is_array(said: ElementTree.Element) -> bool:
 def _special(said: ElementTree.Element) -> tuple[str, ...]:
     found = ["is an array"] if _is_array(said) else []
     for tag, words in (
-        ("JB_master_hard_queue_list", "a queue for its first task"), ("JB_soft_queue_list", "queues it would like"),
+        ("JB_master_hard_queue_list", "a queue for its first task"),
+        ("JB_soft_queue_list", "queues it would like"),
         ("JB_soft_resource_list", "resources it would like"),
-    ):  # fmt: skip
+    ):
         if len(said.find(tag) or ()):
             found.append(f"asks for {words}")
     if said.findtext("JB_ar", "0") != "0":
@@ -154,9 +164,14 @@ def hosts(text: str, queues: Sequence[str]) -> list[Host]:
             states = [one.get("state_string", "") for one in there.values()]
             slots = max(int(one.get("slots") or 0) for one in there.values())
             found.append(
-                Host(host.get("name", ""), slots, amount(values.get("mem_total", "-")),
-                     "" if "" in states else states[0], tuple(there))
-            )  # fmt: skip
+                Host(
+                    host.get("name", ""),
+                    slots,
+                    amount(values.get("mem_total", "-")),
+                    "" if "" in states else states[0],
+                    tuple(there),
+                )
+            )
     return found
 
 

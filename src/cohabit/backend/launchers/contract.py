@@ -18,7 +18,7 @@ THREAD_COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 class NodeShare(msgspec.Struct, frozen=True):
-    """What the job has of one node."""
+    """The share of one node that the job has."""
 
     host: str  # address of its processes; several nodes of one machine have the same
     slots: int  # how many cores
@@ -27,14 +27,14 @@ class NodeShare(msgspec.Struct, frozen=True):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where the job runs; the first node is where its argv is executed."""
+    """The nodes of the job; its argv is executed on the first."""
 
     nodes: tuple[NodeShare, ...]
     scale: int = 1  # scale factor k it was given
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the job's owner asked for."""
+    """The request of the job's owner."""
 
     job_id: str
     command: tuple[str, ...]
@@ -47,7 +47,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Site(msgspec.Struct, frozen=True):
-    """What this machine offers to launchers, as `detect` finds it."""
+    """The programs that this machine offers to launchers (local/spec.py)."""
 
     python: str  # runs the crew; needs nothing but the standard library
     mpirun: str = ""  # empty: none found
@@ -60,7 +60,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What to execute. `files` are relative to the request's folder; `environment` is added to the job's."""
+    """The command to execute. `files` are relative to the request's folder; `environment` is added to the job's."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -108,14 +108,17 @@ def processes_of(request: Request, placement: Placement, threads: int) -> list[P
     if request.processes % threads and not request.oversubscribe:
         raise InputError(
             f"job {request.job_id} has {request.processes} cores, which {threads} threads per process do not divide",
-            "", "ask for a multiple, or for other threads",
-        )  # fmt: skip
+            "",
+            "ask for a multiple, or for other threads",
+        )
     if total > sum(room) or total == 0:
         if not request.oversubscribe:
             raise InputError(
                 f"job {request.job_id} wants {max(total, 1)} processes of {threads} threads, but its cores hold "
-                f"{sum(room)}", "", "ask for fewer threads, more cores, or to oversubscribe",
-            )  # fmt: skip
+                f"{sum(room)}",
+                "",
+                "ask for fewer threads, more cores, or to oversubscribe",
+            )
         total = max(total, 1)
         room = [-(-total // len(room))] * len(room)
     counts = _even(total, room)

@@ -52,8 +52,10 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
         how = ("-launcher", "fork") if local else ()
         return Prepared(
             (site.mpirun, *how, "-f", hosts, "-n", str(len(ranks)), "-bind-to", "none", *program),
-            environment, files, tuple(notes),
-        )  # fmt: skip
+            environment,
+            files,
+            tuple(notes),
+        )
     options = ["--hostfile", hosts, "-n", str(len(ranks)), "--map-by", "slot", "--bind-to", "none"]
     if site.root:
         options.insert(0, "--allow-run-as-root")
@@ -93,9 +95,15 @@ def _host_file(placement: Placement, ranks: Sequence[Process], site: Site) -> st
 def _rank_script(ranks: Sequence[Process]) -> str:
     """Return the script of a rank: find its number, bind itself, become the program."""
     cases = [f"{rank.rank}) COHABIT_NODE={rank.node} cores={cores_text(rank.cores)};;" for rank in ranks]
-    return "\n".join([
-        "COHABIT_RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}",
-        "case $COHABIT_RANK in", *cases, '*) echo "cohabit: a rank without a number" >&2; exit 1;;', "esac",
-        "export COHABIT_RANK COHABIT_NODE",
-        'exec ${cores:+taskset -c "$cores"} "$@"', "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "COHABIT_RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}",
+            "case $COHABIT_RANK in",
+            *cases,
+            '*) echo "cohabit: a rank without a number" >&2; exit 1;;',
+            "esac",
+            "export COHABIT_RANK COHABIT_NODE",
+            'exec ${cores:+taskset -c "$cores"} "$@"',
+            "",
+        ]
+    )

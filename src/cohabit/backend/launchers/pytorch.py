@@ -43,9 +43,12 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
         share = placement.nodes[node]
         remote = reach(share, site)
         options = (
-            f"--nnodes={len(counts)}", f"--node-rank={at}", f"--nproc-per-node={count}",
-            f"--master-addr={first}", f"--master-port={port(0)}",
-        )  # fmt: skip
+            f"--nnodes={len(counts)}",
+            f"--node-rank={at}",
+            f"--nproc-per-node={count}",
+            f"--master-addr={first}",
+            f"--master-port={port(0)}",
+        )
         told = beyond(environment, request, remote) | {"COHABIT_NODE": str(node)}
         workers.append(Member(f"torchrun {at}", torchrun(request.command, options), told, share.cores, remote))
     plan = Plan(tuple(workers), together=True, ports=1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LauncherEntry(NamedTuple):
-    """Where a launcher is, and its description for users."""
+    """The module of a launcher, and its description for users."""
 
     module: str
     summary: str

@@ -37,8 +37,9 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
     executor_mib, driver_mib = heaps(request, placement)
     environment = job_environment(request, placement, "spark", len(placement.nodes))
     environment |= {
-        "SPARK_DAEMON_MEMORY": f"{DAEMON_MIB}m", "SPARK_LOCAL_DIRS": f"{request.folder}/spark/local",
-    }  # fmt: skip
+        "SPARK_DAEMON_MEMORY": f"{DAEMON_MIB}m",
+        "SPARK_LOCAL_DIRS": f"{request.folder}/spark/local",
+    }
     if (
         "SPARK_DAEMON_JAVA_OPTS" not in request.environment
     ):  # halves the processor time of the start: they share the job's cores
@@ -50,16 +51,30 @@ def prepare(request: Request, placement: Placement, site: Site) -> Prepared:
     master = Member(
         "the Spark master",
         (start, "org.apache.spark.deploy.master.Master", "--host", first.host, "--port", "0", "--webui-port", "0"),
-        {}, first.cores, (), f"{request.folder}/spark-master.log", r"Starting Spark master at (?P<master>spark://\S+)",
-    )  # fmt: skip
+        {},
+        first.cores,
+        (),
+        f"{request.folder}/spark-master.log",
+        r"Starting Spark master at (?P<master>spark://\S+)",
+    )
     servers = [master]
     for at, node in enumerate(placement.nodes):
         remote = reach(node, site)
         argv = (
-            start, "org.apache.spark.deploy.worker.Worker", "--host", node.host, "--webui-port", "0",
-            "--cores", str(node.slots), "--memory", f"{executor_mib}m",
-            "--work-dir", f"{request.folder}/spark/work-{at}", told("master"),
-        )  # fmt: skip
+            start,
+            "org.apache.spark.deploy.worker.Worker",
+            "--host",
+            node.host,
+            "--webui-port",
+            "0",
+            "--cores",
+            str(node.slots),
+            "--memory",
+            f"{executor_mib}m",
+            "--work-dir",
+            f"{request.folder}/spark/work-{at}",
+            told("master"),
+        )
         own = beyond(environment, request, remote) | {"COHABIT_NODE": str(at)}
         log = f"{request.folder}/spark-worker-{at}.log"
         servers.append(
@@ -81,8 +96,9 @@ def heaps(request: Request, placement: Placement) -> tuple[int, int]:
     if least < need:
         raise InputError(
             f"job {request.job_id} has {least:.0f} MiB on a node, too little for a Spark driver and an executor",
-            "spark", f"ask for at least {need} MiB per node",
-        )  # fmt: skip
+            "spark",
+            f"ask for at least {need} MiB per node",
+        )
     both = int((least - 2 * DAEMON_MIB) * HEAP_SHARE)
     driver = min(DRIVER_MIB, both // 2)
     return both - driver, driver
@@ -104,10 +120,18 @@ def _submit(request: Request, placement: Placement, site: Site, executor_mib: in
     }
     options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return (
-        request.command[0] if named else f"{site.spark}/spark-submit", "--master", told("master"),
-        "--deploy-mode", "client", "--driver-memory", f"{driver_mib}m", "--executor-memory", f"{executor_mib}m",
-        *options, *rest,
-    )  # fmt: skip
+        request.command[0] if named else f"{site.spark}/spark-submit",
+        "--master",
+        told("master"),
+        "--deploy-mode",
+        "client",
+        "--driver-memory",
+        f"{driver_mib}m",
+        "--executor-memory",
+        f"{executor_mib}m",
+        *options,
+        *rest,
+    )
 
 
 def _application(words: tuple[str, ...]) -> int:

@@ -31,10 +31,17 @@ class CacheShares:
     without their share, with the reason, each once until that changes."""
 
     def __init__(
-        self, nodes: tuple[LocalNode, ...], mount: Callable[[], Mount | None], say: Callable[[str], None],
-        tasks_of: TasksOf, refuse: Callable[[dict[str, str]], None], mode: str = ON, reach: Reach = unbooked,
-        processor: str = "", files: Files | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        nodes: tuple[LocalNode, ...],
+        mount: Callable[[], Mount | None],
+        say: Callable[[str], None],
+        tasks_of: TasksOf,
+        refuse: Callable[[dict[str, str]], None],
+        mode: str = ON,
+        reach: Reach = unbooked,
+        processor: str = "",
+        files: Files | None = None,
+    ) -> None:
         if mode not in MODES:
             raise InputError(f"shares = {mode!r}", "shares", f"use one of {', '.join(MODES)}")
         self._say, self._tasks_of, self._refuse, self.mode = say, tasks_of, refuse, mode

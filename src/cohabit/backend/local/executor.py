@@ -21,8 +21,7 @@ from cohabit.backend.local.cache import ON, CacheShares
 from cohabit.backend.local.launcher_files import LauncherFiles
 from cohabit.backend.local.nodes import CoreBook, VirtualNodes, cpus_of
 from cohabit.backend.local.room import shortage
-from cohabit.backend.local.spec import prepare, request_of
-from cohabit.backend.local.users import person_of
+from cohabit.backend.local.spec import person_of, prepare, request_of
 from cohabit.backend.protocol import (
     CANCELLED,
     DONE,
@@ -72,11 +71,19 @@ class LocalBackend:
     """
 
     def __init__(
-        self, place: Path, nodes: VirtualNodes, boot_us: Callable[[int], int], oversubscribe: bool = False,
-        shares: str = ON, mount: Callable[[], Mount | None] = find_mount, reach: Reach = unbooked,
-        trees: Callable[[], dict[str, str]] | None = None, processor: str = "", begun: Begun | None = None,
+        self,
+        place: Path,
+        nodes: VirtualNodes,
+        boot_us: Callable[[int], int],
+        oversubscribe: bool = False,
+        shares: str = ON,
+        mount: Callable[[], Mount | None] = find_mount,
+        reach: Reach = unbooked,
+        trees: Callable[[], dict[str, str]] | None = None,
+        processor: str = "",
+        begun: Begun | None = None,
         output_most: int = OUTPUT_MOST,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.place, self.nodes, self._boot_us = place.absolute(), nodes, boot_us
         self._out, self._separate = self.place / "output", begun is not None
         self._folders: dict[int, str] = {}  # of output, by the uid of a launch
@@ -86,9 +93,10 @@ class LocalBackend:
         self._book = CoreBook(nodes, oversubscribe)
         found = None if mount is find_mount else mount()
         told = own_settings(self.place) | {
-            "resctrl": "" if found is None else str(found.root), "trees": None if trees is None else trees(),
+            "resctrl": "" if found is None else str(found.root),
+            "trees": None if trees is None else trees(),
             "output_most": output_most,
-        }  # fmt: skip
+        }
         self.link = LauncherLink(told, self._told, begun)
         self._files = LauncherFiles(self.link, mount)
         self._cache = CacheShares(
@@ -213,9 +221,7 @@ class LocalBackend:
                 raise BackendError(f"its run cannot be recorded: {error}") from error
             raise
 
-    async def _request(
-        self, command: StartJob, launch: Launch, cores: dict[int, tuple[Core, ...]]
-    ) -> dict[str, Any]:  # fmt: skip
+    async def _request(self, command: StartJob, launch: Launch, cores: dict[int, tuple[Core, ...]]) -> dict[str, Any]:
         """Return the request to the launcher; the job's framework is looked for with its owner's rights."""
         if launch.uid < 0 or (not self._separate and os.geteuid() != 0):
             await asyncio.sleep(0)  # a division of the cache that was ordered with this start is handled first

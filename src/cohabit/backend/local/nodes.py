@@ -26,9 +26,12 @@ class VirtualNodes:
     """Nodes by number ("machine", "l3" or a count); more nodes than cores share all cores without binding."""
 
     def __init__(
-        self, by: int | str, cores: tuple[int, ...] | None = None, mount: Callable[[], Mount | None] = find_mount,
+        self,
+        by: int | str,
+        cores: tuple[int, ...] | None = None,
+        mount: Callable[[], Mount | None] = find_mount,
         machine: Topology | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if isinstance(by, int) and by < 1:
             raise InputError(f"{by} nodes", "--nodes", "give a positive number")
         there = machine or (_discovered() if cores is None else _plain(cores))

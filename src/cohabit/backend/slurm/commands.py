@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cohabit.backend.steered.failures import SlurmRefused
+from cohabit.backend.steered.contract import ManagerRefused, Words
 from cohabit.backend.steered.marks import SHARED, WHOLE, Before
 
-Words = tuple[str, ...]
 SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, one per line of its input
 READING = ("squeue", "sinfo", "sacct")
 SHOWING = ("show", "ping", "version")  # subcommands of scontrol that change nothing
@@ -21,9 +20,9 @@ _NAME, _WORD = re.compile(r"[0-9]+(_[0-9]+)?"), re.compile(r"[!#-&(-\[\]-~]+")  
 
 
 def checked(name: str) -> str:
-    """Check the name of a job, NUMBER or ARRAY_TASK: it must not be an option or a list; SlurmRefused otherwise."""
+    """Check the name of a job, NUMBER or ARRAY_TASK: it must not be an option or a list; ManagerRefused otherwise."""
     if _NAME.fullmatch(name) is None:
-        raise SlurmRefused(f"{name[:60]!r} is not the name of a job")
+        raise ManagerRefused(f"{name[:60]!r} is not the name of a job")
     return name
 
 
@@ -33,9 +32,9 @@ def is_number(name: str) -> bool:
 
 
 def line_of(words: Words) -> str:
-    """Return a call of scontrol as a line of its input; SlurmRefused if it would be read as something else."""
+    """Return a call of scontrol as a line of its input; ManagerRefused if it would be read as something else."""
     if not all(_WORD.fullmatch(word) for word in words):
-        raise SlurmRefused("a word of the call has signs that scontrol would not take as they are")
+        raise ManagerRefused("a word of the call has signs that scontrol would not take as they are")
     return " ".join(words[1:])
 
 
@@ -75,6 +74,10 @@ def list_nodes() -> Words:
     return ("scontrol", "--all", "--oneliner", "show", "node")
 
 
+def list_reservations() -> Words:
+    return ("scontrol", "--all", "--oneliner", "show", "reservation")
+
+
 def list_partitions() -> Words:
     return ("scontrol", "--all", "--oneliner", "show", "partition")
 
@@ -86,9 +89,14 @@ def show_config() -> Words:
 def accounting(names: Sequence[str]) -> Words:
     """Show how jobs ended, from the accounting: for jobs that Slurm's controller has forgotten."""
     return (
-        "sacct", "--parsable2", "--noheader", "--allocations", "--duplicates", "--format=JobID,State,ExitCode",
+        "sacct",
+        "--parsable2",
+        "--noheader",
+        "--allocations",
+        "--duplicates",
+        "--format=JobID,State,ExitCode",
         f"--jobs={','.join(map(checked, names))}",
-    )  # fmt: skip
+    )
 
 
 def place(name: str, nodes: Sequence[str], cores: int, text: str, made: str = "") -> Words:
@@ -99,20 +107,32 @@ def place(name: str, nodes: Sequence[str], cores: int, text: str, made: str = ""
     minutes; the begin time its owner gave has passed before the job is ours.
     """
     return (
-        "scontrol", "update", f"JobId={checked(name)}", f"ReqNodeList={','.join(nodes)}",
-        f"NumNodes={len(nodes)}-{len(nodes)}", f"MinCPUsNode={cores}", f"AdminComment={text}", "StartTime=now",
+        "scontrol",
+        "update",
+        f"JobId={checked(name)}",
+        f"ReqNodeList={','.join(nodes)}",
+        f"NumNodes={len(nodes)}-{len(nodes)}",
+        f"MinCPUsNode={cores}",
+        f"AdminComment={text}",
+        "StartTime=now",
         *_MAKE[made],
-    )  # fmt: skip
+    )
 
 
 def unplace(name: str, before: Before, most_nodes: int, text: str) -> Words:
     """Take a steering back, so that plain Slurm decides as its owner had asked. A job without a largest number of nodes
     gets the number of existing nodes: Slurm 22.05 cannot remove the bound."""
     return (
-        "scontrol", "update", f"JobId={checked(name)}", "ReqNodeList=",
-        f"NumNodes={before.least}-{before.most or most_nodes}", f"MinCPUsNode={before.per_node}",
-        f"NumCPUs={before.cpus}", f"AdminComment={text}", *_MAKE[before.made and SHARED],
-    )  # fmt: skip
+        "scontrol",
+        "update",
+        f"JobId={checked(name)}",
+        "ReqNodeList=",
+        f"NumNodes={before.least}-{before.most or most_nodes}",
+        f"MinCPUsNode={before.per_node}",
+        f"NumCPUs={before.cpus}",
+        f"AdminComment={text}",
+        *_MAKE[before.made and SHARED],
+    )
 
 
 def mark(names: Sequence[str], text: str) -> Words:

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from cohabit.backend.slurm import commands, text_output
 from cohabit.backend.slurm.calls import Calls
-from cohabit.backend.slurm.translate import MIB, Terms
-from cohabit.backend.steered.shapes import SlurmNode, SlurmPartition
+from cohabit.backend.slurm.text_output import Partition
+from cohabit.backend.steered.shapes import BY_CORES, BY_REQUEST, NOT_WHOLE, Discovered, ManagerNode, Terms
+from cohabit.backend.steered.translate import MIB
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 
 NO_SHARING = ("EXCLUSIVE",)
-# How a job that did not ask for whole nodes gets them: asked for as such, or by all of a node's cores, which only 22.05
-# gives to every job; other versions give the cores of its tasks, or never start it. "": not at all.
-BY_REQUEST, BY_CORES, NOT_WHOLE = "request", "cores", ""
-
-
-@dataclass(frozen=True)
-class Discovered:
-    """The steered part of the cluster."""
-
-    cluster: Cluster
-    names: tuple[str, ...]  # of its nodes, by their numbers
-    cpus: tuple[int, ...]
-    terms: Terms
-    version: str
-    whole_nodes_because: str  # why jobs cannot share nodes here; empty: they can
-    whole_by: str = BY_CORES
 
 
 async def discover(
@@ -42,9 +26,13 @@ async def discover(
 
 
 def arrange(
-    nodes: Sequence[SlurmNode], there: Sequence[SlurmPartition], config: dict[str, str], wanted: Sequence[str],
-    all_held: bool = False, program: str = "name",
-) -> Discovered:  # fmt: skip
+    nodes: Sequence[ManagerNode],
+    there: Sequence[Partition],
+    config: dict[str, str],
+    wanted: Sequence[str],
+    all_held: bool = False,
+    program: str = "name",
+) -> Discovered:
     """Return the nodes of these partitions, equals side by side, otherwise in Slurm's order. Pure."""
     known = {one.name: one for one in there}
     for name in wanted:
@@ -77,10 +65,15 @@ def arrange(
     if config.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1") and not reason:
         whole_by = BY_REQUEST
     return Discovered(
-        Cluster(tuple(groups)), tuple(node.name for node in chosen), tuple(node.cpus for node in chosen), terms,
-        version, reason, whole_by,
-    )  # fmt: skip
+        Cluster(tuple(groups)),
+        tuple(node.name for node in chosen),
+        tuple(node.cpus for node in chosen),
+        terms,
+        version,
+        reason,
+        whole_by,
+    )
 
 
-def _kind(node: SlurmNode, of_node: dict[str, tuple[str, ...]]) -> tuple[int, int, int, tuple[str, ...]]:
+def _kind(node: ManagerNode, of_node: dict[str, tuple[str, ...]]) -> tuple[int, int, int, tuple[str, ...]]:
     return node.cpus, node.threads, node.memory_mb, of_node[node.name]

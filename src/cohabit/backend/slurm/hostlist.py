@@ -19,9 +19,9 @@ def expand(text: str) -> tuple[str, ...]:
 def _split(text: str) -> list[str]:
     """Split at commas outside brackets."""
     parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += {"[": 1, "]": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
+    for at, character in enumerate(text):
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth == 0:
             parts.append(text[start:at])
             start = at + 1
     return [part for part in (*parts, text[start:]) if part]

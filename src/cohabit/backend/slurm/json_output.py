@@ -15,7 +15,7 @@ from cohabit.backend.slurm.commands import TELLS_SHARING
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.text_output import cpus_only
 from cohabit.backend.steered.marks import RUN, read_mark
-from cohabit.backend.steered.shapes import UNFINISHED, SlurmJob, SlurmNode
+from cohabit.backend.steered.shapes import UNFINISHED, ManagerJob, ManagerNode
 
 NO_SPECIALISED = (None, 0, 0x7FFE)  # cores or threads reserved for the system; the last means none in 24.11
 
@@ -28,7 +28,7 @@ class NoAnswer(Exception):
     """The document holds an error: squeue of 22.05 prints one without jobs, and exits with 0, if there is no answer."""
 
 
-def jobs(text: str | bytes) -> list[SlurmJob]:
+def jobs(text: str | bytes) -> list[ManagerJob]:
     """Parse `squeue --json`; a waiting array becomes its tasks."""
     document = _decoded(text)
     if errors := document.get("errors"):
@@ -45,18 +45,20 @@ def form_number(form: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall("[0-9]+", form))
 
 
-def nodes(text: str | bytes) -> list[SlurmNode]:
+def nodes(text: str | bytes) -> list[ManagerNode]:
     """Parse slurmrestd's list of nodes; of v0.0.38 (one state and flags beside it) and later (a list of states)."""
     document = _decoded(text)
     return [
-        SlurmNode(
-            said["name"], int(_number(said.get("effective_cpus")) or _number(said.get("cpus")) or 1),
-            int(_number(said.get("threads")) or 1), int(_number(said.get("real_memory")) or 0),
+        ManagerNode(
+            said["name"],
+            int(_number(said.get("effective_cpus")) or _number(said.get("cpus")) or 1),
+            int(_number(said.get("threads")) or 1),
+            int(_number(said.get("real_memory")) or 0),
             tuple(said.get("partitions") or ()),
             tuple(word.upper() for key in ("state", "state_flags") for word in _words(said.get(key))),
         )
         for said in document.get("nodes", ())
-    ]  # fmt: skip
+    ]
 
 
 def _decoded(text: str | bytes) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def _decoded(text: str | bytes) -> dict[str, Any]:
     return found
 
 
-def _tasks(said: dict[str, Any]) -> list[SlurmJob]:
+def _tasks(said: dict[str, Any]) -> list[ManagerJob]:
     array = int(_number(said.get("array_job_id")) or 0)
     if not array:
         return [_job(str(said["job_id"]), said)]
@@ -75,7 +77,7 @@ def _tasks(said: dict[str, Any]) -> list[SlurmJob]:
     return [_job(f"{array}_{one}", said, str(array), at_most) for one in which]
 
 
-def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> SlurmJob:
+def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> ManagerJob:
     states = [word.upper() for word in _words(said.get("job_state"))]
     state = states[0] if states else ""
     waits = state == "PENDING"
@@ -85,23 +87,47 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
     least = int(_number(said.get("node_count")) or 1)
     tasks = int(_number(said.get("tasks")) or least)
     priority = _number(said.get("priority"))
-    return SlurmJob(
-        name, int(said["job_id"]), state, _text(said.get("state_reason")).removeprefix("None"), priority == 0,
-        int(_number(said.get("user_id")) or 0), said.get("name") or "", said.get("command") or "",
-        _text(said.get("comment")), _text(said.get("admin_comment")), said.get("partition") or "",
-        said.get("dependency") or "", tasks, int(_number(said.get("cpus")) or 1),
-        int(_number(said.get("cpus_per_task")) or _derived(said, tasks)), int(_number(said.get("tasks_per_node")) or 0),
-        least, int(_number(said.get("max_nodes")) or 0),
+    return ManagerJob(
+        name,
+        int(said["job_id"]),
+        state,
+        _text(said.get("state_reason")).removeprefix("None"),
+        priority == 0,
+        int(_number(said.get("user_id")) or 0),
+        said.get("name") or "",
+        said.get("command") or "",
+        _text(said.get("comment")),
+        _text(said.get("admin_comment")),
+        said.get("partition") or "",
+        said.get("dependency") or "",
+        tasks,
+        int(_number(said.get("cpus")) or 1),
+        int(_number(said.get("cpus_per_task")) or _derived(said, tasks)),
+        int(_number(said.get("tasks_per_node")) or 0),
+        least,
+        int(_number(said.get("max_nodes")) or 0),
         int(_number(said.get("minimum_cpus_per_node")) or 1),
-        int(_number(said.get("memory_per_cpu")) or 0), int(_number(said.get("memory_per_node")) or 0),
-        None if minutes is None else minutes * 60.0, bool({"none", "NODE"} & set(shared)), bool(said.get("requeue")),
-        int(_number(said.get("restart_cnt")) or 0), expand(said.get("required_nodes") or ""),
-        expand(said.get("excluded_nodes") or ""), expand(said.get("nodes") or ""), _cores_on(said),
-        float(_number(said.get("submit_time")) or 0), start_s if waits else 0.0, 0.0 if waits else start_s,
+        int(_number(said.get("memory_per_cpu")) or 0),
+        int(_number(said.get("memory_per_node")) or 0),
+        None if minutes is None else minutes * 60.0,
+        bool({"none", "NODE"} & set(shared)),
+        bool(said.get("requeue")),
+        int(_number(said.get("restart_cnt")) or 0),
+        expand(said.get("required_nodes") or ""),
+        expand(said.get("excluded_nodes") or ""),
+        expand(said.get("nodes") or ""),
+        _cores_on(said),
+        float(_number(said.get("submit_time")) or 0),
+        start_s if waits else 0.0,
+        0.0 if waits else start_s,
         float(_number(said.get("eligible_time")) or 0),
-        0.0 if state in UNFINISHED else float(_number(said.get("end_time")) or 0), status, signal, array, at_most,
+        0.0 if state in UNFINISHED else float(_number(said.get("end_time")) or 0),
+        status,
+        signal,
+        array,
+        at_most,
         _special(said),
-    )  # fmt: skip
+    )
 
 
 def _derived(said: dict[str, Any], tasks: int) -> int:
@@ -116,11 +142,15 @@ def _special(said: dict[str, Any]) -> tuple[str, ...]:
     if _number(said.get("het_job_id")):
         found.append("is part of a heterogeneous job")
     for key, words in (
-        ("licenses", "licences"), ("features", "a constraint"), ("resv_name", "a reservation"),
-        ("tres_per_node", "generic resources"), ("tres_per_job", "generic resources"),
-        ("tres_per_task", "generic resources"), ("tres_per_socket", "generic resources"),
+        ("licenses", "licences"),
+        ("features", "a constraint"),
+        ("resv_name", "a reservation"),
+        ("tres_per_node", "generic resources"),
+        ("tres_per_job", "generic resources"),
+        ("tres_per_task", "generic resources"),
+        ("tres_per_socket", "generic resources"),
         ("burst_buffer", "a burst buffer"),
-    ):  # fmt: skip
+    ):
         value = said.get(key) or ""
         if value and not (key == "tres_per_task" and cpus_only(value)):
             found.append(f"asks for {words} ({value})")

@@ -12,8 +12,9 @@ import logging
 from collections import Counter
 
 from cohabit.backend.slurm import commands, json_output, text_output
-from cohabit.backend.slurm.calls import Calls, SlurmAway, SlurmRefused
-from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.backend.slurm.calls import Calls
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.backend.steered.shapes import ManagerJob
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,9 @@ class JobReader:
         self._calls = calls
         self.forms = ["", commands.TELLS_SHARING]  # of JSON, tried in this order; empty: there is none
         self._records: dict[int, str] = {}  # by Slurm's number
-        self._read: dict[int, list[SlurmJob]] = {}  # a waiting array is several jobs
+        self._read: dict[int, list[ManagerJob]] = {}  # a waiting array is several jobs
 
-    async def all(self) -> list[SlurmJob]:
+    async def all(self) -> list[ManagerJob]:
         """Return every job Slurm remembers, including jobs that have ended."""
         text = await self._calls(commands.list_jobs_text())
         known = await self._calls(commands.list_numbers())  # second: tasks of arrays get a number when they start
@@ -48,9 +49,9 @@ class JobReader:
             return before is None
         return text_output.without_clock(before) != text_output.without_clock(record)
 
-    async def _surely(self, numbers: list[int]) -> dict[int, list[SlurmJob]]:
+    async def _surely(self, numbers: list[int]) -> dict[int, list[ManagerJob]]:
         """Return these jobs from JSON; without JSON, from a separate query for each."""
-        found: dict[int, list[SlurmJob]] = {number: [] for number in numbers}
+        found: dict[int, list[ManagerJob]] = {number: [] for number in numbers}
         while self.forms:
             try:
                 for job in json_output.jobs(await self._calls(commands.list_jobs_json(self.forms[0]))):
@@ -58,19 +59,19 @@ class JobReader:
                         found[job.number].append(job)
                 return found
             except json_output.NoAnswer as error:
-                raise SlurmAway(f"squeue says: {error}") from error
+                raise ManagerAway(f"squeue says: {error}") from error
             except json_output.Incomplete:
                 self.forms.pop(0)
-            except (SlurmRefused, ValueError) as error:
+            except (ManagerRefused, ValueError) as error:
                 log.info("squeue does not speak JSON here (%s); odd names are read as text", error)
                 self.forms = []
         return dict(zip(numbers, await asyncio.gather(*(self._one(number) for number in numbers)), strict=True))
 
-    async def _one(self, number: int) -> list[SlurmJob]:
+    async def _one(self, number: int) -> list[ManagerJob]:
         """Return a job from its first record, which is Slurm's own; the job may have gone meanwhile."""
         try:
             said = await self._calls(commands.show_job(str(number)))
-        except SlurmRefused:
+        except ManagerRefused:
             return []
         found = text_output.jobs(next((record for one, record in text_output.records(said) if one == number), ""))
         return found or text_output.jobs(" ".join(said.splitlines()))  # split by a name that continues like a record

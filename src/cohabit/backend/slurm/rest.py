@@ -20,12 +20,13 @@ import httpx
 import msgspec
 
 from cohabit.backend.slurm import json_output
-from cohabit.backend.slurm.calls import ABSENT, Calls, SlurmAway, SlurmRefused
+from cohabit.backend.slurm.calls import ABSENT, Calls
 from cohabit.backend.slurm.commands import TELLS_SHARING, is_number
 from cohabit.backend.slurm.json_output import form_number
-from cohabit.backend.slurm.steered import SlurmManager
+from cohabit.backend.slurm.steering import SlurmManager
+from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.marks import read_mark
-from cohabit.backend.steered.shapes import SlurmJob, SlurmNode
+from cohabit.backend.steered.shapes import ManagerJob, ManagerNode
 
 TIMEOUT_S = 10.0
 AGAIN_S = 10.0  # pause before a slurmrestd that did not answer is asked again
@@ -41,7 +42,7 @@ class RestAway(Exception):
 
 
 class Described:
-    """What a slurmrestd says about itself."""
+    """The description that a slurmrestd gives of itself."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         found = {match.group(1): path for path in document.get("paths", {}) if (match := _PATH.match(path))}
@@ -98,7 +99,7 @@ class Rest:
         return self._described
 
     async def ask(self, method: str, path: str, body: Any = None, since_s: int = 0) -> bytes | None:
-        """Return its answer; None: nothing has changed since then. A refusal by Slurm itself is SlurmRefused."""
+        """Return its answer; None: nothing has changed since then. A refusal by Slurm itself is ManagerRefused."""
         answer = await self._send(method, path, body, {"update_time": str(since_s)} if since_s else None)
         if answer.status_code == httpx.codes.NOT_MODIFIED:
             return None
@@ -145,7 +146,7 @@ def judge(document: Mapping[str, Any]) -> None:
     if errors:
         said = "; ".join(str(one.get("description") or one.get("error")) for one in errors)
         every = " ".join(f"{one.get('description')} {one.get('error')}" for one in errors).lower()
-        raise SlurmAway(said) if any(sign in every for sign in ABSENT) else SlurmRefused(said)
+        raise ManagerAway(said) if any(sign in every for sign in ABSENT) else ManagerRefused(said)
 
 
 def _decoded(content: bytes) -> dict[str, Any]:
@@ -164,56 +165,54 @@ class RestManager(SlurmManager):
     def __init__(self, calls: Calls, rest: Rest) -> None:
         super().__init__(calls)
         self.rest, self._again_s, self._away = rest, 0.0, False
-        self._asked_s, self._jobs = 0, list[SlurmJob]()
+        self._asked_s, self._jobs = 0, list[ManagerJob]()
 
     @property
     def made(self) -> int:
         """Calls so far, of both kinds."""
         return self.calls.made + self.rest.made
 
-    async def jobs(self) -> list[SlurmJob]:
+    async def jobs(self) -> list[ManagerJob]:
         """Return every job Slurm remembers."""
         return await self._either(self._list, super().jobs)
 
-    async def nodes(self) -> list[SlurmNode]:
-        """Every node."""
+    async def nodes(self) -> list[ManagerNode]:
         return await self._either(self._nodes, super().nodes)
 
-    async def job(self, name: str) -> SlurmJob | None:
+    async def job(self, name: str) -> ManagerJob | None:
         """Return one job; tasks of arrays are asked for by command, as 22.05 does not show them."""
         if not is_number(name):
             return await super().job(name)
         return await self._either(lambda: self._show(name), lambda: super(RestManager, self).job(name))
 
     async def place(self, name: str, nodes: Sequence[str], cores: int, mark: str) -> None:
-        """Steer a held job to exactly these nodes."""
-        values = {"required_nodes": list(nodes), "minimum_nodes": len(nodes), "maximum_nodes": len(nodes),
-                  "minimum_cpus_per_node": cores, "admin_comment": mark, "begin_time": int(time.time())}  # fmt: skip
+        values = {
+            "required_nodes": list(nodes),
+            "minimum_nodes": len(nodes),
+            "maximum_nodes": len(nodes),
+            "minimum_cpus_per_node": cores,
+            "admin_comment": mark,
+            "begin_time": int(time.time()),
+        }
         if (read := read_mark(mark)) is not None and read.before.made:  # cannot be said through slurmrestd
             await super().place(name, nodes, cores, mark)
             return
         await self._change([name], values, lambda: super(RestManager, self).place(name, nodes, cores, mark))
 
     async def mark(self, names: Sequence[str], text: str) -> None:
-        """Write down what we did with jobs."""
         await self._change(names, {"admin_comment": text}, lambda: super(RestManager, self).mark(names, text))
 
     async def release(self, names: Sequence[str]) -> None:
-        """Let held jobs start."""
         await self._change(names, {"hold": False}, lambda: super(RestManager, self).release(names))
 
     async def hold(self, name: str) -> None:
-        """Keep a waiting job from starting."""
         await self._change([name], {"hold": True}, lambda: super(RestManager, self).hold(name))
 
     async def limit(self, name: str, limit_s: float) -> None:
-        """Give a waiting job another time limit."""
         minutes = max(int(-(-limit_s // 60)), 1)
         await self._change([name], {"time_limit": minutes}, lambda: super(RestManager, self).limit(name, limit_s))
 
     async def cancel(self, name: str) -> None:
-        """Stop a job for good."""
-
         async def delete() -> None:
             described = await self.rest.described()
             if not described.cancels or not is_number(name):
@@ -225,7 +224,7 @@ class RestManager(SlurmManager):
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
-    async def _list(self) -> list[SlurmJob]:
+    async def _list(self) -> list[ManagerJob]:
         path, now_s = (await self.rest.described()).jobs, int(time.time() - BEFORE_S)
         said = await self.rest.ask("GET", path, since_s=self._asked_s)
         if said is not None:
@@ -233,16 +232,16 @@ class RestManager(SlurmManager):
         self._asked_s = now_s
         return self._jobs
 
-    async def _nodes(self) -> list[SlurmNode]:
+    async def _nodes(self) -> list[ManagerNode]:
         said = await self.rest.ask("GET", f"/slurm/{(await self.rest.described()).version}/nodes")
         assert said is not None
         return json_output.nodes(said)
 
-    async def _show(self, name: str) -> SlurmJob | None:
+    async def _show(self, name: str) -> ManagerJob | None:
         path = f"/slurm/{(await self.rest.described()).version}/job/{name}"
         try:
             said = await self.rest.ask("GET", path)
-        except SlurmRefused:
+        except ManagerRefused:
             return None
         return next((job for job in json_output.jobs(said or b"{}") if job.name == name), None)
 

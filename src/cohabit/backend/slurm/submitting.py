@@ -7,31 +7,22 @@ runs as the owner and in an environment of ours; of its answer only the number o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from cohabit.backend.protocol import Launch
-from cohabit.backend.slurm.batch_script import PATH, batch_script, patience_of
-from cohabit.backend.slurm.calls import Calls, SlurmRefused
-from cohabit.backend.slurm.commands import Words, checked
+from cohabit.backend.slurm.calls import Calls
+from cohabit.backend.slurm.commands import checked
+from cohabit.backend.steered.contract import Words
+from cohabit.backend.steered.submitting import LOGIN, Extra, OfManager, number_in, owner_of, patience_of, script_of
 from cohabit.model.job import Job
 
 MIB = 2**20
-OF_SLURM = re.compile(r"(SLURM|SLURMD|SPANK)_.*|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HOSTNAME|ENVIRONMENT")
-LOGIN = ("HOME", "USER", "LOGNAME", "SHELL")
+VARIABLES = OfManager(
+    re.compile(r"(SLURM|SLURMD|SPANK)_.*|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|HOSTNAME|ENVIRONMENT"),
+    "SLURM_ARRAY_JOB_ID",
+    "SLURM_ARRAY_TASK_ID",
+)
 NUMBER = re.compile(r"([0-9]+)(;[A-Za-z0-9_.-]+)?")  # of the job, and of its cluster
-_OUR_OWN = """export COHABIT_ARRAY=$SLURM_ARRAY_JOB_ID COHABIT_ARRAY_MEMBER=$SLURM_ARRAY_TASK_ID
-export COHABIT_ARRAY_FIRST={first} COHABIT_ARRAY_LAST={last} COHABIT_ARRAY_SIZE={count}
-"""
-
-
-class Extra(NamedTuple):
-    """What a job asks for besides what the core is told."""
-
-    name: str = ""
-    after: tuple[str, ...] = ()  # jobs, by Slurm's names
-    comment: str = ""
-    first_line: str = "#!"  # of its script, up to the interpreter: the threshold for a job with mates
 
 
 def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
@@ -46,10 +37,17 @@ def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
         words.append(f"--cpus-per-task={launch.threads}")
     if job.single_node and not job.nodes:
         words.append("--nodes=1")
-    words += [f"--{key}={value}" for key, value in (
-        ("job-name", extra.name), ("partition", job.partition), ("output", _pattern(launch.stdout, job)),
-        ("error", _pattern(launch.stderr, job)), ("comment", extra.comment),
-    ) if value]  # fmt: skip
+    words += [
+        f"--{key}={value}"
+        for key, value in (
+            ("job-name", extra.name),
+            ("partition", job.partition),
+            ("output", _pattern(launch.stdout, job)),
+            ("error", _pattern(launch.stderr, job)),
+            ("comment", extra.comment),
+        )
+        if value
+    ]
     if job.memory_bytes:
         words.append(f"--mem-per-cpu={-(-job.memory_bytes // MIB)}M")
     if extra.after:
@@ -68,27 +66,6 @@ def _pattern(path: str, job: Job) -> str:
     return path.replace("%j", "%A_%a") if own else f"{path}.%a"
 
 
-def script_of(job: Job, launch: Launch, first_line: str = "#!", login: Mapping[str, str] | None = None) -> str:
-    """Return the script that sbatch reads."""
-    last = job.array_first + job.array_count - 1
-    member = _OUR_OWN.format(first=job.array_first, last=last, count=job.array_count) if job.array_count else ""
-    environment = {"PATH": PATH, **(login or {}), **launch.environment}
-    return batch_script(first_line, environment, OF_SLURM, member, launch.command)
-
-
-def owner_of(launch: Launch, acts_as: int) -> tuple[int, int, Sequence[int]]:
-    """Return uid, gid and groups that a job is submitted as; (-1, -1, ()): the account that runs the commands."""
-    return (launch.uid, launch.gid, launch.groups) if launch.uid >= 0 and acts_as == 0 else (-1, -1, ())
-
-
-def number_in(said: str, form: re.Pattern[str], command: str) -> str:
-    """Return the number of a job from output of a command that ran as the job's owner: it may contain anything."""
-    found = form.fullmatch(said.strip())
-    if found is None:
-        raise SlurmRefused(f"{command} answers {said.strip()[:60]!r}, which is not the number of a job")
-    return found[1]
-
-
 def submission_environment(calls: Calls) -> dict[str, str]:
     """Return the environment of sbatch, without what the owner's login sets."""
     return {key: calls.environment[key] for key in ("PATH", "SLURM_CONF") if key in calls.environment}
@@ -96,8 +73,8 @@ def submission_environment(calls: Calls) -> dict[str, str]:
 
 async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
     """Submit a job, held, and return the number that sbatch printed; its owner must still be checked with Slurm.
-    SlurmRefused says why not."""
-    words, script = sbatch_words(job, launch, extra), script_of(job, launch, extra.first_line, login)
+    ManagerRefused says why not."""
+    words, script = sbatch_words(job, launch, extra), script_of(job, launch, VARIABLES, extra.first_line, login)
     environment = submission_environment(calls) | patience_of(launch.environment)
     environment |= {key: login[key] for key in LOGIN if key in login}
-    return number_in(await calls.run(words, script, environment, *owner_of(launch, calls.acts_as)), NUMBER, words[0])
+    return number_in(await calls.run(words, script, environment, owner_of(launch, calls.acts_as)), NUMBER, words[0])

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+import msgspec
+
 from cohabit.backend.slurm.hostlist import NOTHING, expand, numbers
-from cohabit.backend.steered.shapes import UNFINISHED, Ended, SlurmJob, SlurmNode, SlurmPartition
+from cohabit.backend.steered.shapes import UNFINISHED, Ended, ManagerJob, ManagerNode, ManagerWindow
 
 _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:_]*)=")
 _NAME = re.compile(r" JobName=(.*) (UserId=\S+ GroupId=)")  # greedy: a name may look like a field
@@ -22,6 +24,16 @@ _FIRST = "JobId="
 _CLOCK = re.compile(r" RunTime=\S+")
 _OFTEN = ("Nodes", "CPU_IDs", "Mem", "GRES")  # repeated in a record for every kind of node
 _ALONE = {"NO": "NODE"}  # later versions' word for Exclusive; they print OverSubscribe=NO for nearly every job
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """One partition."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    oversubscribe: str = "NO"
+    up: bool = True
+    default: bool = False
 
 
 def fields(line: str) -> dict[str, str]:
@@ -64,14 +76,14 @@ def is_doubtful(record: str) -> bool:
     return len(keys) != len(set(keys)) or not {"JobState", "UserId"} <= set(keys)
 
 
-def jobs(text: str) -> list[SlurmJob]:
+def jobs(text: str) -> list[ManagerJob]:
     """Parse `scontrol show job -o -d`: a record per job; a waiting array becomes its tasks. Half a record, left by a
     name that contains a new line and another record, is dropped."""
     found = (" ".join(one.splitlines()) for _, one in records(text))
     return [job for record in found if " JobState=" in record for job in _tasks(record)]
 
 
-def _tasks(line: str) -> list[SlurmJob]:
+def _tasks(line: str) -> list[ManagerJob]:
     said = fields(line)
     if "JobState" not in said:  # 26.05 prints the submission command line, which can hold an owner's copy of a record
         return []
@@ -82,34 +94,55 @@ def _tasks(line: str) -> list[SlurmJob]:
     return [_job(f"{array}_{one}", said, line, array, at_most) for one in numbers(task)]
 
 
-def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: int = 0) -> SlurmJob:
+def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: int = 0) -> ManagerJob:
     least, _, most = said.get("NumNodes", "1").partition("-")
     status, signal = _exit_code(said.get("ExitCode", ""))
     per_cpu, per_node = _mb(said.get("MinMemoryCPU", "")), _mb(said.get("MinMemoryNode", ""))
     state = said["JobState"].split("+")[0]
     waits = state == "PENDING"
     nodes_least = _count(least, 1)
-    cores_on = {
-        node: len(numbers(ids))
-        for hosts, ids in _CPU_IDS.findall(line)
-        for node in expand(hosts)
-    }  # fmt: skip
-    return SlurmJob(
-        name, int(said["JobId"]), state, said.get("Reason", ""), said.get("Priority") == "0",
-        _user(said.get("UserId", "")), said.get("JobName", ""), said.get("Command", ""), said.get("Comment", ""),
-        said.get("AdminComment", ""), said.get("Partition", ""), said.get("Dependency", ""),
-        _whole(said.get("NumTasks", ""), 1) or nodes_least, _whole(said.get("NumCPUs", "1").partition("-")[0], 1),
-        _whole(said.get("CPUs/Task", ""), 1), _whole(said.get("NtasksPerN:B:S:C", "0").partition(":")[0], 0),
-        nodes_least, _count(most, 0), _whole(said.get("MinCPUsNode", ""), 1), per_cpu, per_node,
+    cores_on = {node: len(numbers(ids)) for hosts, ids in _CPU_IDS.findall(line) for node in expand(hosts)}
+    return ManagerJob(
+        name,
+        int(said["JobId"]),
+        state,
+        said.get("Reason", ""),
+        said.get("Priority") == "0",
+        _user(said.get("UserId", "")),
+        said.get("JobName", ""),
+        said.get("Command", ""),
+        said.get("Comment", ""),
+        said.get("AdminComment", ""),
+        said.get("Partition", ""),
+        said.get("Dependency", ""),
+        _whole(said.get("NumTasks", ""), 1) or nodes_least,
+        _whole(said.get("NumCPUs", "1").partition("-")[0], 1),
+        _whole(said.get("CPUs/Task", ""), 1),
+        _whole(said.get("NtasksPerN:B:S:C", "0").partition(":")[0], 0),
+        nodes_least,
+        _count(most, 0),
+        _whole(said.get("MinCPUsNode", ""), 1),
+        per_cpu,
+        per_node,
         seconds(said.get("TimeLimit", "")),
         said.get("Exclusive", _ALONE.get(said.get("OverSubscribe", ""))) == "NODE",
-        said.get("Requeue") == "1", _whole(said.get("Restarts", ""), 0),
-        expand(said.get("ReqNodeList", "")), expand(said.get("ExcNodeList", "")), expand(said.get("NodeList", "")),
-        cores_on, _instant(said.get("SubmitTime", "")), _instant(said.get("StartTime", "")) if waits else 0.0,
-        0.0 if waits else _instant(said.get("StartTime", "")), _instant(said.get("EligibleTime", "")),
+        said.get("Requeue") == "1",
+        _whole(said.get("Restarts", ""), 0),
+        expand(said.get("ReqNodeList", "")),
+        expand(said.get("ExcNodeList", "")),
+        expand(said.get("NodeList", "")),
+        cores_on,
+        _instant(said.get("SubmitTime", "")),
+        _instant(said.get("StartTime", "")) if waits else 0.0,
+        0.0 if waits else _instant(said.get("StartTime", "")),
+        _instant(said.get("EligibleTime", "")),
         0.0 if state in UNFINISHED else _instant(said.get("EndTime", "")),
-        status, signal, array, at_most, _special(said),
-    )  # fmt: skip
+        status,
+        signal,
+        array,
+        at_most,
+        _special(said),
+    )
 
 
 def _special(said: dict[str, str]) -> tuple[str, ...]:
@@ -117,10 +150,15 @@ def _special(said: dict[str, str]) -> tuple[str, ...]:
     if said.get("HetJobId"):
         found.append("is part of a heterogeneous job")
     for key, words in (
-        ("Licenses", "licences"), ("Features", "a constraint"), ("Reservation", "a reservation"),
-        ("TresPerNode", "generic resources"), ("TresPerJob", "generic resources"), ("TresPerTask", "generic resources"),
-        ("TresPerSocket", "generic resources"), ("BurstBuffer", "a burst buffer"),
-    ):  # fmt: skip
+        ("Licenses", "licences"),
+        ("Features", "a constraint"),
+        ("Reservation", "a reservation"),
+        ("TresPerNode", "generic resources"),
+        ("TresPerJob", "generic resources"),
+        ("TresPerTask", "generic resources"),
+        ("TresPerSocket", "generic resources"),
+        ("BurstBuffer", "a burst buffer"),
+    ):
         if said.get(key) and not (key == "TresPerTask" and cpus_only(said[key])):
             found.append(f"asks for {words} ({said[key]})")
     alone = said.get("Exclusive") or said.get("OverSubscribe", "")
@@ -138,16 +176,21 @@ def cpus_only(per_task: str) -> bool:
     return per_task.startswith(("cpu=", "cpu:")) and "," not in per_task
 
 
-def nodes(text: str) -> list[SlurmNode]:
+def nodes(text: str) -> list[ManagerNode]:
     """Parse `scontrol show node -o`."""
     found = []
     for said in (fields(line) for line in text.splitlines() if line.startswith("NodeName=")):
         states = tuple(re.sub(r"[*~#!%$@^-]+$", lambda mark: _SUFFIX.get(mark[0][0], ""), said["State"]).split("+"))
-        found.append(SlurmNode(
-            said["NodeName"], _whole(said.get("CPUEfctv") or said.get("CPUTot", ""), 1),
-            _whole(said.get("ThreadsPerCore", ""), 1), _whole(said.get("RealMemory", ""), 0),
-            tuple(filter(None, said.get("Partitions", "").split(","))), states,
-        ))  # fmt: skip
+        found.append(
+            ManagerNode(
+                said["NodeName"],
+                _whole(said.get("CPUEfctv") or said.get("CPUTot", ""), 1),
+                _whole(said.get("ThreadsPerCore", ""), 1),
+                _whole(said.get("RealMemory", ""), 0),
+                tuple(filter(None, said.get("Partitions", "").split(","))),
+                states,
+            )
+        )
     return found
 
 
@@ -155,16 +198,29 @@ _SUFFIX = {"*": "+NOT_RESPONDING", "~": "+POWERED_DOWN", "#": "+POWERING_UP", "%
            "@": "+REBOOT_ISSUED", "^": "+REBOOT_ISSUED", "!": "+POWER_DOWN", "-": "+PLANNED"}  # fmt: skip
 
 
-def partitions(text: str) -> list[SlurmPartition]:
+def partitions(text: str) -> list[Partition]:
     """Parse `scontrol show partition -o`."""
     return [
-        SlurmPartition(
-            said["PartitionName"], expand(said.get("Nodes", "")),
+        Partition(
+            said["PartitionName"],
+            expand(said.get("Nodes", "")),
             "EXCLUSIVE" if said.get("Exclusive") == "NODE" else said.get("OverSubscribe", "NO").partition(":")[0],
-            said.get("State", "UP") == "UP", said.get("Default") == "YES",
+            said.get("State", "UP") == "UP",
+            said.get("Default") == "YES",
         )
         for said in (fields(line) for line in text.splitlines() if line.startswith("PartitionName="))
-    ]  # fmt: skip
+    ]
+
+
+def reservations(text: str) -> list[ManagerWindow]:
+    """Parse `scontrol show reservation -o`; there is a sentence instead if there are none."""
+    return [
+        ManagerWindow(
+            said["ReservationName"], _instant(said["StartTime"]), _instant(said["EndTime"]), expand(said["Nodes"])
+        )
+        for said in (fields(line) for line in text.splitlines() if line.startswith("ReservationName="))
+        if said.get("Nodes")
+    ]
 
 
 def config(text: str) -> dict[str, str]:

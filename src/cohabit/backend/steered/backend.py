@@ -1,7 +1,8 @@
-"""The Slurm back end: turns orders into one `scontrol update` and a release, and Slurm's own changes into events.
+"""The back end on top of a resource manager: turns orders into a placement and a release, and the manager's own changes
+into events.
 
-A restart loses nothing: what was done with a job is written in its administrators' comment. It touches no job that is
-not marked as ours, never cancels a run that the core does not expect, and waits while Slurm does not answer.
+A restart loses nothing: what was done with a job is written in its mark. It touches no job that is not marked as ours,
+never cancels a run that the core does not expect, and waits while the manager does not answer.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 from cohabit.agent.node.orders import order_division
 from cohabit.backend.protocol import ENDED, FAILED, NEVER, RUNNING, STOPPED, BackendError, Capabilities, Launch, Run
-from cohabit.backend.slurm.calls import SlurmAway, SlurmRefused
-from cohabit.backend.slurm.discovery import Discovered
-from cohabit.backend.slurm.steered import Manager
-from cohabit.backend.steered.expected import Expected as Expected
+from cohabit.backend.steered.contract import Manager, ManagerAway, ManagerRefused
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.marks import BACK, RUN, back_mark, read_mark, run_mark
+from cohabit.backend.steered.marks import BACK, RUN, back_mark, is_run, read_mark, run_mark
 from cohabit.backend.steered.naming import Names, mates_of
-from cohabit.backend.steered.shapes import SlurmJob
+from cohabit.backend.steered.patient import LONGEST_PAUSE_S, PAUSE_S, PatientManager
+from cohabit.backend.steered.shapes import Discovered, ManagerJob
 from cohabit.backend.steered.watcher import (
     BACK_OFF_US,
     ORDERED,
@@ -33,7 +32,6 @@ from cohabit.backend.steered.watcher import (
     Picture,
     Watcher,
     Wishes,
-    finished,
 )
 from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, StartRefused
@@ -43,66 +41,82 @@ TOO_LATE = "the agreed instant had passed before it could be started"
 POLL_S = 1.0
 PATIENCE_S = 20.0  # between the release of a job and its start
 MATES_WITHIN_S = 2.0  # the same for a job with mates that start elsewhere at that instant
-PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while Slurm does not answer
 STALLS_S = 3.0  # where there are mates, a manager that has not answered for this long counts as away
-STOP_S = 120.0  # Slurm kills after its KillWait
 SLOW_S = 1.0  # a look that takes longer may have waited for a manager that was away
 NEVER_RUNS, NODE_LOST = "can never run", "was lost"  # the core's words in two cancel orders that are not the owner's
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
-class SlurmBackend:
-    """Steer one Slurm. `expected` are the jobs of the restored core, `told` the states of nodes it was told, `over`
-    jobs it had once and will never take again."""
+class Expected(NamedTuple):
+    """A job of the core after a restart."""
+
+    attempt: int
+    active: bool  # the core expects a run of it
+    limit_us: int = 0  # as the core knows it
+    confirmed: bool = False  # that run had begun
+
+
+class SteeredBackend:
+    """Steer one manager. `expected` are the jobs of the restored core, `told` the states of nodes it was told, `first`
+    events to be reported before all others, `over` jobs it had once and will never take again, `orders` the folder
+    where nodes read how their caches are divided."""
 
     capabilities = Capabilities(fuses=True)
 
     def __init__(
-        self, manager: Manager, found: Discovered, expected: Mapping[str, Expected] | None = None,
-        told: Mapping[int, str] | None = None, poll_s: float = POLL_S, patience_s: float = PATIENCE_S,
-        first: Sequence[Event] = (), over: Collection[str] = (), fuses: Fuses | None = None,
+        self,
+        manager: Manager,
+        found: Discovered,
+        expected: Mapping[str, Expected] | None = None,
+        told: Mapping[int, str] | None = None,
+        poll_s: float = POLL_S,
+        patience_s: float = PATIENCE_S,
+        first: Sequence[Event] = (),
+        over: Collection[str] = (),
+        fuses: Fuses | None = None,
         mates_within_s: float = MATES_WITHIN_S,
-    ) -> None:  # fmt: skip
-        self.manager, self.found, self.poll_s = manager, found, poll_s
-        self.names, self.fuses = Names(found.terms), fuses or Fuses(None, int)
-        self.watcher = Watcher(found.names, found.terms, patience_s, mates_within_s, self._burnt)
+        names: Names | None = None,
+        orders: Path | None = None,
+    ) -> None:
+        self.manager, self.found, self._poll_s, self._orders = manager, found, poll_s, orders
+        self.names, self.fuses = names or Names(found.terms), fuses or Fuses(None, int)
+        self._patient = PatientManager(manager, self.names)
+        self.watcher = Watcher(found.names, found.terms, manager.title, patience_s, mates_within_s, self._burnt)
         for number, state in (told or {}).items():
             self.watcher.told[number] = state
         self._expected, self.watcher.over = dict(expected or {}), set(over)
-        self._away, self.look_s = "", 0.0  # how long the last look took
-        self.orders: Path | None = None  # where nodes read how their caches are divided
+        self._look_s = 0.0  # how long the last look took
         self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: no look while a job is submitted
         self._to_do: list[tuple[str, str]] = []  # (what, job)
-        self._events: list[Event] = list(first)  # to be reported before all others
+        self._events: list[Event] = list(first)
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Look at Slurm; repeat until it answers."""
+        """Look at the manager; repeat until it answers."""
         while True:
             try:
                 await self.picture()
                 return
-            except SlurmAway as error:
-                self._say_away(error)
+            except ManagerAway as error:
+                self._patient.say_away(error)
                 await asyncio.sleep(LONGEST_PAUSE_S)
 
     async def close(self) -> None:
         """Release nothing: jobs stay where they are, held jobs until the lease is over."""
 
     async def settled(self, job_id: str, attempt: int) -> None:
-        """Do nothing: Slurm keeps its own records."""
+        """Do nothing: the manager keeps its own records."""
 
     async def observe(self) -> list[Run]:
-        """Return the state of the runs the core expects, from Slurm alone; a job that has not begun is held again."""
-        jobs, runs = (await self._insist(self.picture)).jobs, []
+        """Return the state of the runs the core expects, from the manager alone; a job that has not begun is held
+        again."""
+        jobs, runs = (await self._patient.insist(self.picture)).jobs, []
         for name, (attempt, active, limit_us, confirmed) in self._expected.items():
             job = jobs.get(name)
-            mark = None if job is None else read_mark(job.mark)
-            same = mark is not None and mark.kind == RUN and mark.attempt == attempt
+            same = job is not None and is_run(job.mark, attempt)
             if active and same and job is not None and job.waits and not job.held:
-                job = await self._fence(job)
+                job = await self._patient.fence(name) or job
             if active and job is None:
                 runs.append(Run(name, attempt, ENDED, (await self._ask_accounting(name, attempt)).status))
             elif job is None or not active or not same:
@@ -115,27 +129,19 @@ class SlurmBackend:
                 self._queued(name, job, attempt, limit_us)
                 runs.append(Run(name, attempt, ENDED, STOPPED) if confirmed else Run(name, attempt, NEVER))
             else:
-                runs.append(Run(name, attempt, ENDED, finished(attempt, job).status))
+                runs.append(Run(name, attempt, ENDED, STATUS.get(job.state, FAILED)))
         return runs
 
-    def _queued(self, name: str, job: SlurmJob | None, attempt: int, limit_us: int) -> None:
+    def _queued(self, name: str, job: ManagerJob | None, attempt: int, limit_us: int) -> None:
         """Add a job that is in the core's queue; the first look reports what happened to it meanwhile."""
         known = Known(name) if job is None else self.watcher.take(job)
         known.attempt, known.limit_us = attempt, limit_us
         self.watcher.known[name] = known
 
-    async def _fence(self, job: SlurmJob) -> SlurmJob:
-        """Make sure that a released job that has not begun does not begin; return its state after that."""
-        try:
-            await self._insist(lambda: self.manager.hold(self.names.theirs(job.name)))
-        except SlurmRefused as error:
-            log.warning("job %s cannot be held: %s", job.name, error)
-        return await self._insist(lambda: self._job(job.name)) or job
-
     # ---- facts ------------------------------------------------------------------------------------------------------
 
     async def events(self) -> AsyncIterator[Event]:
-        """Look at Slurm again and again; yield what changed."""
+        """Look at the manager again and again; yield what changed."""
         while True:
             look = asyncio.create_task(self._poll())
             try:
@@ -148,9 +154,9 @@ class SlurmBackend:
                 look.cancel()
             self._soon.clear()
             try:
-                async with asyncio.timeout(max(self.poll_s, self.look_s)):  # limits how often Slurm is asked
+                async with asyncio.timeout(max(self._poll_s, self._look_s)):  # limits how often the manager is asked
                     await self._soon.wait()
-                await asyncio.sleep(min(PAUSE_S, self.poll_s))  # gives Slurm time to act on its orders
+                await asyncio.sleep(min(PAUSE_S, self._poll_s))  # gives the manager time to act on its orders
             except TimeoutError:
                 continue
 
@@ -164,8 +170,8 @@ class SlurmBackend:
             facts += new
             self._take_down(wishes)
             await self._do()
-        except (SlurmAway, SlurmRefused) as error:  # a refused question was not answered either
-            self._say_away(error)
+        except (ManagerAway, ManagerRefused) as error:  # a refused question was not answered either
+            self._patient.say_away(error)
             facts += self.watcher.away() if self.found.terms.domain else []
         facts += self._events
         self._events = []
@@ -176,19 +182,18 @@ class SlurmBackend:
 
     async def picture(self) -> Picture:
         """Read nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
-        begun_s = time.time()
-        nodes = await self.manager.nodes()
+        begun_s, since_s = time.time(), time.monotonic()
+        nodes, windows = await self.manager.nodes(), await self.manager.windows()
         jobs = self.names.ours(await self.manager.jobs())
-        if self._away:
-            log.warning("%s answers again", self.manager.title)
-            self._away, self.watcher.back_s = "", time.time()
-        self.look_s = time.time() - begun_s
-        if self.look_s > SLOW_S:  # newer commands wait for a controller that restarts instead of failing
+        if self._patient.say_back():
+            self.watcher.back_s = time.time()
+        self._look_s = time.monotonic() - since_s
+        if self._look_s > SLOW_S:  # newer commands wait for a controller that restarts instead of failing
             self.watcher.back_s = max(self.watcher.back_s, await self.manager.started_s())
-        return Picture(begun_s, jobs, nodes)
+        return Picture(begun_s, jobs, nodes, windows)
 
     def _take_down(self, wishes: Wishes) -> None:
-        """Keep wishes until they are done: Slurm may be away now."""
+        """Keep wishes until they are done: the manager may be away now."""
         for text in wishes.said:
             log.warning("%s", text)
         for name, why in wishes.pass_on.items():
@@ -215,9 +220,20 @@ class SlurmBackend:
                 self.watcher.known.pop(name, None)
             self._to_do.pop(0)
 
+    async def _try(self, call: Callable[[str], Awaitable[None]], name: str) -> None:
+        known = self.watcher.known.get(name)
+        if known is not None:
+            known.touched_s = time.time()
+        try:
+            await call(self.names.theirs(name))
+        except ManagerRefused as error:
+            log.warning("job %s: %s", name, error)
+        if known is not None:
+            known.touched_s = time.time()
+
     async def _pass_on(self, name: str) -> None:
-        """Give a job to plain Slurm as its owner asked for it; a job with mates goes to its owner, held."""
-        job = await self._job(name)
+        """Give a job to the plain manager as its owner asked for it; a job with mates goes to its owner, held."""
+        job = await self._patient.ask_job(name)
         if job is None or not job.waits:
             return
         mark, theirs, mates = read_mark(job.mark), self.names.theirs(name), mates_of(job, self.found.terms)
@@ -230,27 +246,25 @@ class SlurmBackend:
             if mark is None or mark.kind != RUN:
                 await self.manager.mark([theirs], BACK)
             await self.manager.release([theirs])
-        except SlurmRefused as error:
+        except ManagerRefused as error:
             log.warning("job %s could not be given back to %s: %s", name, self.manager.title, error)
 
     async def _take_back(self, known: Known) -> None:
-        """Hold a released job again that Slurm does not start: another decision is due."""
-        job = await self._fence(SlurmJob(known.name, 0, ""))
+        """Hold a released job again that the manager does not start: another decision is due."""
+        job = await self._patient.fence(known.name)
         known.touched_s = time.time()
-        if job.runs:
-            return  # it started after all; the next picture reports it
-        if job.waits and job.held:
+        if job is not None and job.waits and job.held:  # otherwise it started after all; the next picture reports it
             known.phase = QUEUED
             reason = f"{self.manager.title} did not start it: {known.kept_by or 'no reason given'}"
             log.warning("job %s is decided upon anew; %s", known.name, reason)
             self._events.append(StartRefused(known.name, known.attempt, reason, BACK_OFF_US))
 
     async def _ask_accounting(self, name: str, attempt: int) -> JobFinished:
-        """Return how a run ended that Slurm's controller has forgotten. Without accounting this is unknown, and the run
+        """Return how a run ended that the manager has forgotten. Without accounting this is unknown, and the run
         counts as failed, for it must not run twice."""
         try:
             one = await self.manager.ended(self.names.theirs(name))
-        except SlurmAway:
+        except ManagerAway:
             one = None
         if one is None:
             log.warning("nobody knows how job %s ended: %s has forgotten it", name, self.manager.title)
@@ -271,8 +285,8 @@ class SlurmBackend:
             case RenewJob(job_id, attempt, fuse_us):
                 self._renew(job_id, attempt, fuse_us)
             case SetShares():  # without a folder for orders no node divides its cache
-                if self.orders is not None:
-                    await asyncio.to_thread(order_division, self.orders, self.found.names, command, self.names.theirs)
+                if self._orders is not None:
+                    await asyncio.to_thread(order_division, self._orders, self.found.names, command, self.names.theirs)
                 return
             case _:
                 raise BackendError(f"{self.manager.title} cannot carry out {type(command).__name__}")
@@ -288,7 +302,7 @@ class SlurmBackend:
         if order.fuse_us < FOREVER:  # on the disk before the run can begin
             self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)
         known.attempt, known.phase, known.stopping, known.to_place = order.attempt, ORDERED, False, True
-        known.ordered_s = time.time()
+        known.ordered_s, known.waits_since_s = time.time(), time.monotonic()
         await self._place(known)
 
     def _renew(self, job_id: str, attempt: int, fuse_us: int) -> None:
@@ -303,7 +317,7 @@ class SlurmBackend:
         return self.fuses.burnt(self.names.theirs(name), attempt)
 
     async def _place(self, known: Known) -> None:
-        """Steer and release a job. If Slurm does not answer, the effect is unknown until the next look."""
+        """Steer and release a job. If the manager does not answer, the effect is unknown until the next look."""
         known.busy, theirs = True, self.names.theirs(known.name)
         try:
             text = run_mark(known.attempt, known.before, known.mates)
@@ -313,12 +327,11 @@ class SlurmBackend:
                 return
             await self.manager.release([theirs])
             known.to_place = False
-        except SlurmAway as error:
-            self._say_away(error)
-        except SlurmRefused as error:
-            job = await self._insist(lambda: self._job(known.name))
-            mark = None if job is None else read_mark(job.mark)
-            if job is not None and job.runs and mark is not None and mark.attempt == known.attempt:
+        except ManagerAway as error:
+            self._patient.say_away(error)
+        except ManagerRefused as error:
+            job = await self._patient.job(known.name)
+            if job is not None and job.runs and is_run(job.mark, known.attempt):
                 known.to_place = False  # the first order had its effect
                 return
             known.phase, known.to_place = QUEUED, False
@@ -339,13 +352,13 @@ class SlurmBackend:
 
     def _too_late(self, known: Known) -> bool:
         """Return whether the mates have started elsewhere or given up, so that the job would start alone."""
-        return bool(known.mates) and time.time() - known.ordered_s > self.watcher.mates_within_s
+        return bool(known.mates) and time.monotonic() - known.waits_since_s > self.watcher.mates_within_s
 
     async def _give_up(self, known: Known) -> None:
         """Give up a start: the manager was away at the agreed instant, and the effect of the order is unknown."""
-        job = await self._fence(SlurmJob(known.name, 0, ""))
+        job = await self._patient.fence(known.name)
         known.to_place, known.touched_s = False, time.time()
-        if not job.runs:
+        if job is None or not job.runs:
             known.phase = QUEUED
             self._events.append(StartRefused(known.name, known.attempt, TOO_LATE, 2 * SECOND))
 
@@ -354,24 +367,24 @@ class SlurmBackend:
         if known is None or known.attempt != attempt or known.phase not in (ORDERED, RUNS):
             return  # it is over
         known.stopping = True
-        job = await self._insist(lambda: self._job(job_id))
+        job = await self._patient.job(job_id)
         try:
             if known.phase == ORDERED and job is not None and job.waits:
-                job = await self._fence(job)
+                job = await self._patient.fence(job_id) or job
                 if job.waits:
                     self._stopped(known, job)
                     return
             stop = self.manager.requeue_held if job is not None and job.requeue else self.manager.cancel
-            await self._insist(lambda: stop(self.names.theirs(job_id)))
-        except SlurmRefused as error:
-            job = await self._insist(lambda: self._job(job_id))
+            await self._patient.insist(lambda: stop(self.names.theirs(job_id)))
+        except ManagerRefused as error:
+            job = await self._patient.job(job_id)
             if job is None or job.runs:  # otherwise it was stopped at the same time, by the watchdog or its owner
                 raise BackendError(f"{self.manager.title} refuses: {error}") from error
-        job = await self._until_off_nodes(job_id)
+        job = await self._patient.until_off_nodes(job_id)
         if job is not None and job.waits and job_id in self.watcher.known:
             self._stopped(known, job)
 
-    def _stopped(self, known: Known, job: SlurmJob) -> None:
+    def _stopped(self, known: Known, job: ManagerJob) -> None:
         """Report a stopped job as queued and held; done here as its next order may come before the next look."""
         if known.phase in (ORDERED, RUNS):
             known.phase, known.to_place, known.stopping, known.restarts = QUEUED, False, False, job.restarts
@@ -384,67 +397,24 @@ class SlurmBackend:
             self.watcher.known.pop(job_id, None)
             self.watcher.left.add(job_id)
             log.warning("job %s %s: left to %s", job_id, reason, self.manager.title)
-            await self._insist(lambda: self._pass_on(job_id))
+            await self._patient.insist(lambda: self._pass_on(job_id))
             return
         if reason.endswith(NODE_LOST):
             await self._stop(job_id, attempt)
             return
-        job = await self._insist(lambda: self._job(job_id))
-        mark = None if job is None else read_mark(job.mark)
-        ours = mark is not None and mark.kind == RUN and mark.attempt == attempt
-        if job is None or not (job.waits or job.runs) or not (ours or (job.waits and job.held and self._has(job))):
+        job = await self._patient.job(job_id)
+        if job is None or not (job.waits or job.runs):
+            return
+        if not (is_run(job.mark, attempt) or (job.waits and job.held and self._has(job))):
             return
         try:
-            await self._insist(lambda: self.manager.cancel(self.names.theirs(job_id)))
-        except SlurmRefused as error:
+            await self._patient.insist(lambda: self.manager.cancel(self.names.theirs(job_id)))
+        except ManagerRefused as error:
             raise BackendError(f"{self.manager.title} refuses: {error}") from error
-        await self._until_off_nodes(job_id)
+        await self._patient.until_off_nodes(job_id)
 
-    def _has(self, job: SlurmJob) -> bool:
-        """Return whether the job is held for us and was not left to Slurm meanwhile."""
+    def _has(self, job: ManagerJob) -> bool:
+        """Return whether the job is held for us and was not left to the manager meanwhile."""
         mark = read_mark(job.mark)
         marked = mark is not None and mark.kind != BACK
         return job.name not in self.watcher.left and (marked or (self.found.terms.all_held and not job.mark))
-
-    async def _until_off_nodes(self, name: str) -> SlurmJob | None:
-        """Wait until the job is off its nodes and return its state; None if Slurm has forgotten it."""
-        until_s = time.monotonic() + STOP_S
-        while (job := await self._insist(lambda: self._job(name))) is not None and job.runs:
-            if time.monotonic() > until_s:
-                raise BackendError(f"{self.manager.title} has not ended job {name} after {STOP_S:g} s")
-            await asyncio.sleep(PAUSE_S)
-        return job
-
-    # ---- Slurm ------------------------------------------------------------------------------------------------------
-
-    async def _job(self, name: str) -> SlurmJob | None:
-        job = await self.manager.job(self.names.theirs(name))
-        named = None if job is None else self.names.one(job)
-        return named if named is not None and named.name == name else job
-
-    async def _try(self, call: Callable[[str], Awaitable[None]], name: str) -> None:
-        known = self.watcher.known.get(name)
-        if known is not None:
-            known.touched_s = time.time()
-        try:
-            await call(self.names.theirs(name))
-        except SlurmRefused as error:
-            log.warning("job %s: %s", name, error)
-        if known is not None:
-            known.touched_s = time.time()
-
-    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until Slurm answers, whatever the answer is."""
-        pause_s = PAUSE_S
-        while True:
-            try:
-                return await ask()
-            except SlurmAway as error:
-                self._say_away(error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-    def _say_away(self, error: SlurmAway | SlurmRefused) -> None:
-        if not self._away:
-            log.warning("%s does not answer; nothing is lost, it is asked again: %s", self.manager.title, error)
-            self._away = str(error)

@@ -16,7 +16,6 @@ import msgspec
 from cohabit.backend.steered.lease import read_beside, write_beside
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-NEVER_US = 2**62
 
 
 class Fuse(msgspec.Struct, frozen=True):

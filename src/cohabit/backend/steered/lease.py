@@ -1,6 +1,7 @@
-"""The lease: for how long jobs may be held for us. One small file, read by job_submit.lua, the watchdog and others.
+"""The lease: for how long jobs may be held for us. One small file, read by the submission plug-in, the watchdog
+and others.
 
-When the lease is over, the controller is dead or stuck, and plain Slurm takes the held jobs. The kill switch is a
+When the lease is over, the controller is dead or stuck, and the plain manager takes the held jobs. The kill switch is a
 second file beside the lease: while it exists, the lease is not renewed.
 
 Where root started the controller, the file is a link into LEASE.d, the folder of the controller's account, and all
@@ -34,7 +35,8 @@ class Lease(NamedTuple):
 
 
 def write_lease(path: Path, until_s: float, partitions: Sequence[str], acts_as: int | None = None) -> None:
-    """Write the lease in whole seconds, rounded down so as not to overestimate it. `acts_as`: the uid Slurm sees."""
+    """Write the lease in whole seconds, rounded down so as not to overestimate it. `acts_as`: the uid that the
+    manager sees."""
     uid = os.getuid() if acts_as is None else acts_as
     write_beside(real(path), f"{int(until_s)} {','.join(partitions)} {uid}\n".encode())
 
@@ -91,14 +93,14 @@ def read_beside(path: Path) -> bytes:
         return stream.read(MOST_BYTES)
 
 
-def write_beside(path: Path, content: bytes, mode: int = 0o644) -> None:
+def write_beside(path: Path, content: bytes) -> None:
     """Write a file whole or not at all; InputError if that fails. Root gives it to the owner of the folder."""
     temporary = f".{path.name}.{secrets.token_hex(6)}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            _write_in(folder, temporary, path.name, content, mode)
+            _write_in(folder, temporary, path.name, content)
         finally:
             os.close(folder)
     except OSError as error:
@@ -106,13 +108,13 @@ def write_beside(path: Path, content: bytes, mode: int = 0o644) -> None:
         raise InputError(f"cannot be written: {reason}", str(path), "choose a folder you may write to") from error
 
 
-def _write_in(folder: int, temporary: str, name: str, content: bytes, mode: int) -> None:
+def _write_in(folder: int, temporary: str, name: str, content: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
     try:
         with open(descriptor, "wb") as stream:
             stream.write(content)
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, 0o644)
             owner = os.fstat(folder)
             if os.geteuid() == 0 and owner.st_uid != 0:
                 os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -1,14 +1,16 @@
-"""Marks in a job's administrators' comment, so that Slurm alone can say after a crash what was done with the job.
+"""Marks on a job that only administrators can write, so that the manager alone can say after a crash what was done with
+the job: in Slurm the administrators' comment, in Grid Engine the job's context.
 
-    cohabit:held                                 waits for a decision (job_submit.lua writes this one)
-    cohabit:held:open                            the same, and its owner named no largest number of nodes: 24.11 says
-                                                 afterwards that it wants as few as its tasks fit on
+    cohabit:held                                 waits for a decision (written at submission)
+    cohabit:held:open                            the same, and its owner named no largest number of nodes: Slurm 24.11
+                                                 says afterwards that it wants as few as its tasks fit on
     cohabit:run:ATTEMPT:LEAST-MOST:PER_NODE:CPUS  steered and released; behind it what its owner had asked for,
                                                  and :whole where we gave it whole nodes, :shared where no longer
-    cohabit:back                                 given back to plain Slurm, not ours any more
+    cohabit:back                                 given back to the plain manager, not ours any more
 
 Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the core knows
-it by the name its group gives it. Any other comment is foreign and is never changed: such a job is left to Slurm.
+it by the name its group gives it. Any other comment is foreign and is never changed: such a job is left to the
+manager.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ _WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
 
 class Before(NamedTuple):
-    """What a job asked for before it was steered."""
+    """The request of a job before it was steered."""
 
     least: int = 1
     most: int = 0  # 0: not stated
     per_node: int = 1  # CPUs on each node, at least
     cpus: int = 1
-    made: str = ""  # WHOLE: we made Slurm give it whole nodes, which it did not ask for; SHARED: we took that back
+    made: str = ""  # WHOLE: it has whole nodes, which it did not ask for, through us; SHARED: we took that back
 
     def text(self) -> str:
         """Return the text for a mark."""
@@ -82,3 +84,9 @@ def read_mark(text: str) -> Mark | None:
         return Mark(RUN, int(parts[0]), Before(int(least), int(most), int(parts[2]), int(parts[3]), *parts[4:]), mates)
     except ValueError:
         return None
+
+
+def is_run(text: str, attempt: int) -> bool:
+    """Return whether this is the mark of a steered job in that attempt."""
+    mark = read_mark(text)
+    return mark is not None and mark.kind == RUN and mark.attempt == attempt

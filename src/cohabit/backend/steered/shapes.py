@@ -1,26 +1,35 @@
-"""Slurm's jobs, nodes and partitions as data, the same for every version or form they were read from.
+"""Jobs, nodes and the steered cluster of a manager as data, the same for every manager, version or form of reading.
 
-Plain data; translate.py and differences.py decide what Cohabit makes of it.
+Plain data; translate.py and watcher.py decide what Cohabit makes of it. States are named in Slurm's words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import msgspec
 
+from cohabit.model.cluster import Cluster
+from cohabit.model.group import Group
+
 PENDING, RUNNING, SUSPENDED = "PENDING", "RUNNING", "SUSPENDED"
-HELD_BY_USER = "JobHeldUser"
 # States in which a job is on its nodes, or on its way there.
 ON_NODES = (RUNNING, SUSPENDED, "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING")
 # States in which it waits, besides PENDING: it was stopped and will be queued.
 WAITING = (PENDING, "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 UNFINISHED = (*WAITING, *ON_NODES)  # an end reported for such a job is only expected
+# How a job that did not ask for whole nodes gets them: asked for as such, or by all of a node's cores. "": not at all.
+# Of Slurm only 22.05 gives all cores to every job; others give the cores of its tasks, or never start it.
+BY_REQUEST, BY_CORES, NOT_WHOLE = "request", "cores", ""
 
 
-class SlurmJob(msgspec.Struct, frozen=True):
+class ManagerJob(msgspec.Struct, frozen=True):
     """One job; a task of an array is a job, named ARRAY_TASK."""
 
     name: str
-    number: int  # Slurm's number in commands; a waiting task of an array has its array's number
+    number: int  # in commands; a waiting task of an array has its array's number
     state: str
     reason: str = ""
     held: bool = False
@@ -57,12 +66,12 @@ class SlurmJob(msgspec.Struct, frozen=True):
     exit_signal: int | None = None
     array: str = ""  # the array it is a task of
     array_at_most: int = 0  # most tasks that may run at once; 0: no bound
-    special: tuple[str, ...] = ()  # what it asks for that only Slurm understands
+    special: tuple[str, ...] = ()  # what it asks for that only the manager understands
     mates: str = ""  # its group; `name` is then its name in the group
 
     @property
     def waits(self) -> bool:
-        """Return whether it is in Slurm's queue."""
+        """Return whether it is in the manager's queue."""
         return self.state in WAITING
 
     @property
@@ -71,7 +80,7 @@ class SlurmJob(msgspec.Struct, frozen=True):
         return self.state in ON_NODES
 
 
-class SlurmNode(msgspec.Struct, frozen=True):
+class ManagerNode(msgspec.Struct, frozen=True):
     """One node."""
 
     name: str
@@ -82,20 +91,49 @@ class SlurmNode(msgspec.Struct, frozen=True):
     states: tuple[str, ...] = ()  # upper case: IDLE, DRAIN, ...
 
 
-class SlurmPartition(msgspec.Struct, frozen=True):
-    """One partition."""
+class ManagerWindow(msgspec.Struct, frozen=True):
+    """A reservation or maintenance: from begin to end the nodes start no jobs that do not name it (Unix time)."""
 
     name: str
-    nodes: tuple[str, ...] = ()
-    oversubscribe: str = "NO"
-    up: bool = True
-    default: bool = False
+    begin_s: float
+    end_s: float
+    nodes: tuple[str, ...]
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a job ended, as the accounting says."""
+    """The end of a job, from the accounting."""
 
     name: str
     state: str
     exit_status: int | None = None
     exit_signal: int | None = None
+
+
+def no_group(name: str) -> Group | None:
+    """Return None: the site file has no mates."""
+
+
+class Terms(NamedTuple):
+    """The settings for taking jobs."""
+
+    partitions: tuple[str, ...]  # the steered partitions
+    all_held: bool = False  # every held job in them is ours, even without a mark
+    program: str = "name"  # where the name of its program is
+    node_cpus: int = 1  # of the smallest node
+    threads: int = 1  # CPUs of a core: whole cores are given out
+    memory: bool = False  # the manager books memory
+    domain: str = ""  # our name among mates elsewhere; empty: there are none
+    group_of: Callable[[str], Group | None] = no_group  # the group of that name
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """The steered part of the cluster."""
+
+    cluster: Cluster
+    names: tuple[str, ...]  # of its nodes, by their numbers
+    cpus: tuple[int, ...]
+    terms: Terms
+    version: str
+    whole_nodes_because: str  # why jobs cannot share nodes here; empty: they can
+    whole_by: str = BY_CORES

@@ -1,8 +1,8 @@
-"""Compare two pictures of Slurm and derive events: what changed since the last one, in the order to report it.
+"""Compare two pictures of the manager and derive events: what changed since the last one, in the order to report it.
 
-The actions that follow for Slurm (hold a job, give a job back) are returned as wishes, which the back end carries out.
-The watcher knows which jobs the core has and the phase of each; all other jobs belong to Slurm alone. It runs no
-command.
+The actions that follow for the manager (hold a job, give a job back) are returned as wishes, which the back end carries
+out. The watcher knows which jobs the core has and the phase of each; all other jobs belong to the manager alone. It
+runs no command.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
-from cohabit.backend.slurm.discovery import BY_CORES, BY_REQUEST, Discovered
-from cohabit.backend.slurm.translate import (
+from cohabit.backend.steered.closings import Closings
+from cohabit.backend.steered.marks import BACK, SHARED, WHOLE, Before, read_mark
+from cohabit.backend.steered.shapes import (
+    BY_CORES,
+    BY_REQUEST,
+    Discovered,
+    ManagerJob,
+    ManagerNode,
+    ManagerWindow,
     Terms,
+)
+from cohabit.backend.steered.translate import (
     asked_whole,
     before_of,
     is_ours,
@@ -24,8 +33,6 @@ from cohabit.backend.slurm.translate import (
     shape_of,
     why_not,
 )
-from cohabit.backend.steered.marks import BACK, SHARED, WHOLE, Before, read_mark
-from cohabit.backend.steered.shapes import SlurmJob, SlurmNode
 from cohabit.model.command import StartJob
 from cohabit.model.event import (
     Event,
@@ -56,10 +63,10 @@ _NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
     UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
 }  # fmt: skip
 BACK_OFF_US = 30 * SECOND
-NOT_LAUNCHED = 53  # the "signal" of a job that could not be launched
+NOT_LAUNCHED = 53  # the "signal" of a job that Slurm could not launch
 TROUBLE = {
     "NODE_FAIL": "its node was lost", "BOOT_FAIL": "its node did not boot", "DEADLINE": "its deadline had passed",
-    "OUT_OF_MEMORY": "it went over its memory", "PREEMPTED": "Slurm preempted it",
+    "OUT_OF_MEMORY": "it went over its memory", "PREEMPTED": "{title} preempted it",
 }  # fmt: skip
 
 
@@ -77,18 +84,19 @@ class Known:
     restarts: int = 0
     touched_s: float = 0.0  # when we last acted on it: older pictures say nothing about it
     busy: bool = False  # an order about it is being carried out
-    to_place: bool = False  # Slurm did not answer: repeat the order
+    to_place: bool = False  # the manager did not answer: repeat the order
     cores: int = 0  # on each node, of that order
     stopping: bool = False  # we have stopped its run
     mates: str = ""  # the group it belongs to
-    ordered_s: float = 0.0  # when its start was ordered
-    kept_by: str = ""  # why Slurm has not started it yet, in Slurm's words
+    ordered_s: float = 0.0  # when its start was ordered; Unix time, as managers have it
+    waits_since_s: float = 0.0  # the same on the monotonic clock
+    kept_by: str = ""  # why the manager has not started it yet, in its words
     awaits: bool = False  # it depends on other jobs, and the core knows
     asked_whole: bool = False  # its owner wants nodes for itself
 
     def take_down(self, order: StartJob, found: Discovered) -> None:
         """Record where the job is to run, and with how much of each node. Of whole nodes it asks for no more cores than
-        it needs: a job with a number of tasks per node, or of CPUs per task, would never start (all versions but
+        it needs: a job with a number of tasks per node, or of CPUs per task, would never start (Slurm, all versions but
         22.05)."""
         numbers = [number for first, count in order.nodes for number in range(first, first + count)]
         self.nodes = tuple(found.names[number] for number in numbers)
@@ -106,43 +114,49 @@ class Known:
 
 @dataclass
 class Wishes:
-    """What is to be done in Slurm."""
+    """Actions to be taken in the manager."""
 
-    pass_on: dict[str, str] = field(default_factory=dict)  # job -> why it is left to Slurm
+    pass_on: dict[str, str] = field(default_factory=dict)  # job -> why it is left to the manager
     take_back: list[str] = field(default_factory=list)  # released, not started: hold them again
     hold: list[str] = field(default_factory=list)  # back in the queue, waiting for a decision
     stop: list[str] = field(default_factory=list)  # runs where it must not
-    vanished: list[str] = field(default_factory=list)  # was running, and Slurm does not know it any more
+    vanished: list[str] = field(default_factory=list)  # was running, and the manager does not know it any more
     said: list[str] = field(default_factory=list)  # for the operator
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The part of Slurm that we look at; the look began at this instant (Unix time)."""
+    """The part of the manager that we look at; the look began at this instant (Unix time)."""
 
     begun_s: float
-    jobs: Mapping[str, SlurmJob]
-    nodes: Sequence[SlurmNode]
+    jobs: Mapping[str, ManagerJob]
+    nodes: Sequence[ManagerNode]
+    windows: Sequence[ManagerWindow] = ()
 
 
 class Watcher:
     """Keep track of what the core was told."""
 
     def __init__(
-        self, node_names: Sequence[str], terms: Terms, patience_s: float, mates_within_s: float = 2.0,
+        self,
+        node_names: Sequence[str],
+        terms: Terms,
+        title: str,
+        patience_s: float,
+        mates_within_s: float = 2.0,
         burnt: Callable[[str, int], bool] = lambda name, attempt: False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.number = {name: at for at, name in enumerate(node_names)}
+        self.closings = Closings(title, self.number)
+        self._title = title  # of the manager, in messages
         self.terms, self.patience_s, self.mates_within_s = terms, patience_s, min(mates_within_s, patience_s)
         self._burnt = burnt  # whether a run was to be stopped because messages from its mates were missing
         self.guarded = False  # programs of mates wait for each other at a threshold, so none of them can be late
         self.known: dict[str, Known] = {}
-        self.left: set[str] = set()  # given back or never taken; kept until Slurm forgets them
+        self.left: set[str] = set()  # given back or never taken; kept until the manager forgets them
         self.over: set[str] = set()  # names the core has had and will never take again
         self.told = [UP] * len(node_names)
-        self.back_s = (
-            0.0  # since when Slurm answers again; it may have forgotten the last orders before that
-        )
+        self.back_s = 0.0  # since when the manager answers again; it may have forgotten the last orders before that
 
     def look(self, picture: Picture) -> tuple[list[Event], Wishes]:
         """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
@@ -152,6 +166,7 @@ class Watcher:
             if not known.busy and picture.begun_s > known.touched_s:
                 facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
         facts += self._nodes(picture)
+        facts += self.closings.look(picture.windows)
         facts += self._new(picture, wishes)
         self.left &= picture.jobs.keys()
         return facts, wishes
@@ -163,7 +178,7 @@ class Watcher:
             self.told[number] = DRAINED
         return [NodeDrained(number) for number in up]
 
-    def forget(self, name: str, why: str = "") -> list[Event]:
+    def _forget(self, name: str) -> list[Event]:
         """Drop a job that is not ours any more."""
         self.known.pop(name, None)
         self.left.add(name)
@@ -171,19 +186,19 @@ class Watcher:
 
     # ---- jobs the core has ------------------------------------------------------------------------------------------
 
-    def _old(self, known: Known, job: SlurmJob | None, now_s: float, wishes: Wishes) -> list[Event]:
+    def _old(self, known: Known, job: ManagerJob | None, now_s: float, wishes: Wishes) -> list[Event]:
         if known.phase == RUNS:
             return self._run(known, job, wishes)
         if known.phase == ORDERED:
             return self._ordered(known, job, now_s, wishes)
         if job is None or not (job.waits or job.runs):
-            return self.forget(known.name)
+            return self._forget(known.name)
         if job.runs:
-            wishes.said.append(f"job {known.name} was released by somebody and runs; it is Slurm's own now")
-            return self.forget(known.name)
+            wishes.said.append(f"job {known.name} was released by somebody and runs; it is {self._title}'s own now")
+            return self._forget(known.name)
         if (mark := read_mark(job.mark)) is not None and mark.kind == BACK:
             wishes.said.append(f"job {known.name} was given back when the lease was over")
-            return self.forget(known.name)
+            return self._forget(known.name)
         if known.phase == PARKED:
             if job.held:
                 return []
@@ -191,25 +206,25 @@ class Watcher:
             known.phase = QUEUED
             return [JobReleased(known.name)]
         if not job.held:
-            wishes.said.append(f"job {known.name} was released by somebody; it is Slurm's own now")
-            return self.forget(known.name)
+            wishes.said.append(f"job {known.name} was released by somebody; it is {self._title}'s own now")
+            return self._forget(known.name)
         return self._queued(known, job, wishes)
 
-    def _queued(self, known: Known, job: SlurmJob, wishes: Wishes) -> list[Event]:
+    def _queued(self, known: Known, job: ManagerJob, wishes: Wishes) -> list[Event]:
         new = not known.attempt and (why_not(job, self.terms) or before_of(job) != known.before)
         if shape_of(job) != known.shape or new:
             wishes.pass_on[known.name] = "was changed by its owner"
-            return self.forget(known.name)
+            return self._forget(known.name)
         if not known.awaits and not may_run(job, float("inf")):
             wishes.pass_on[known.name] = f"depends on others now ({job.dependency})"
-            return self.forget(known.name)
+            return self._forget(known.name)
         limit_us = limit_of(job)
         if limit_us != known.limit_us:
             known.limit_us = limit_us
             return [JobChanged(known.name, limit_us=limit_us)]
         return []
 
-    def _ordered(self, known: Known, job: SlurmJob | None, now_s: float, wishes: Wishes) -> list[Event]:
+    def _ordered(self, known: Known, job: ManagerJob | None, now_s: float, wishes: Wishes) -> list[Event]:
         key = (known.name, known.attempt)
         if job is None:
             wishes.vanished.append(known.name)
@@ -218,7 +233,7 @@ class Watcher:
             if job.nodes and set(job.nodes) != set(known.nodes):
                 wishes.stop.append(known.name)
                 known.phase = QUEUED
-                return [StartRefused(*key, f"Slurm gave it {','.join(job.nodes)}", BACK_OFF_US)]
+                return [StartRefused(*key, f"{self._title} gave it {','.join(job.nodes)}", BACK_OFF_US)]
             if (
                 known.mates
                 and not self.guarded
@@ -232,12 +247,12 @@ class Watcher:
             return [JobStarted(*key)]
         if not job.waits:
             self.known.pop(known.name)
-            return [*([JobStarted(*key)] if job.nodes else []), finished(known.attempt, job)]
+            return [*([JobStarted(*key)] if job.nodes else []), finished(known.attempt, job, self._title)]
         if job.held and not known.to_place and self._burnt(known.name, known.attempt):
             known.phase = QUEUED
             return [StartRefused(*key, "its mates were not heard before it began", 1)]
         if job.held and not known.to_place and self._forgotten(known, job):
-            known.to_place = True  # Slurm came back without our last order
+            known.to_place = True  # the manager came back without our last order
             return []
         if job.held and not known.to_place:
             known.phase = PARKED
@@ -248,19 +263,19 @@ class Watcher:
             wishes.take_back.append(known.name)
         return []
 
-    def _run(self, known: Known, job: SlurmJob | None, wishes: Wishes) -> list[Event]:
+    def _run(self, known: Known, job: ManagerJob | None, wishes: Wishes) -> list[Event]:
         if job is None:
             wishes.vanished.append(known.name)
             return []
         if job.runs:
             if job.restarts > known.restarts and job.nodes and set(job.nodes) != set(known.nodes):
-                wishes.stop.append(known.name)  # Slurm has restarted it by itself on other nodes
+                wishes.stop.append(known.name)  # the manager has restarted it by itself on other nodes
                 known.phase = QUEUED
                 return [JobFinished(known.name, known.attempt, STOPPED)]
             return []
         if not job.waits:
             self.known.pop(known.name)
-            return [finished(known.attempt, job)]
+            return [finished(known.attempt, job, self._title)]
         facts: list[Event] = [JobFinished(known.name, known.attempt, STOPPED)]
         known.phase, known.limit_us = QUEUED, limit_of(job)
         if not job.held:
@@ -271,8 +286,9 @@ class Watcher:
         known.stopping = False
         return facts
 
-    def _forgotten(self, known: Known, job: SlurmJob) -> bool:
-        """Return whether Slurm died and came back in a state before our order, and the job is not held on purpose."""
+    def _forgotten(self, known: Known, job: ManagerJob) -> bool:
+        """Return whether the manager died and came back in a state before our order, and the job is not held on
+        purpose."""
         mark = read_mark(job.mark)
         return mark is None or mark.attempt != known.attempt or known.touched_s < self.back_s
 
@@ -296,7 +312,7 @@ class Watcher:
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
 
-    def take(self, job: SlurmJob, attempt: int = 0, phase: str = QUEUED) -> Known:
+    def take(self, job: ManagerJob, attempt: int = 0, phase: str = QUEUED) -> Known:
         """Add a job that the core has from now on."""
         nodes = job.required_nodes if phase == ORDERED else job.nodes
         known = Known(
@@ -318,11 +334,12 @@ class Watcher:
         return known
 
     def _used(self, name: str) -> str:
-        """Return why the name is taken: Slurm reuses a number when it has lost its state or after millions of jobs."""
+        """Return why the name is taken: a manager reuses a number when it has lost its state or after millions of
+        jobs."""
         return "has the name of an earlier job" if name in self.over else ""
 
     def _room_in_arrays(self, picture: Picture) -> Counter[str]:
-        """Count the tasks per array that the core has or Slurm runs: Slurm starts no more than the array's bound."""
+        """Count the tasks per array that the core has or the manager runs: an array may bound them."""
         taken = {job.array: set[str]() for job in picture.jobs.values() if job.array}
         for job in picture.jobs.values():
             if job.array and (job.name in self.known or job.runs):
@@ -338,33 +355,33 @@ class Watcher:
         for name, number in self.number.items():
             now = standing.get(name, DOWN)
             if now == UP and name in occupied:
-                now = DRAINED  # a job of Slurm's own is there, so none of ours is placed beside it
+                now = DRAINED  # a job of the manager's own is there, so none of ours is placed beside it
             if now != self.told[number]:
                 self.told[number] = now
                 facts.append(_NODE_FACT[now](number))
         return facts
 
-    def _is_foreign(self, job: SlurmJob) -> bool:
+    def _is_foreign(self, job: ManagerJob) -> bool:
         known = self.known.get(job.name)
         return job.runs and (known is None or (known.phase in (QUEUED, PARKED) and not known.busy))
 
 
 def condition(states: Iterable[str]) -> str:
-    """Map Slurm's words to up, drained or down."""
+    """Map the manager's words to up, drained or down."""
     words = {word.upper() for word in states}
     if words & set(GONE):
         return DOWN
     return DRAINED if words & set(UNFIT) else UP
 
 
-def finished(attempt: int, job: SlurmJob) -> JobFinished:
-    """Return the end of a run that Slurm still remembers."""
-    status, reason = STATUS.get(job.state, FAILED), TROUBLE.get(job.state, "")
+def finished(attempt: int, job: ManagerJob, title: str) -> JobFinished:
+    """Return the end of a run that the manager, called `title`, still remembers."""
+    status, reason = STATUS.get(job.state, FAILED), TROUBLE.get(job.state, "").format(title=title)
     if job.exit_signal == NOT_LAUNCHED and not reason:
-        reason = "Slurm could not launch it: can its folder and its output file be opened on its node?"
+        reason = f"{title} could not launch it: can its folder and its output file be opened on its node?"
     return JobFinished(job.name, attempt, status, job.exit_status, job.exit_signal, reason)
 
 
-def _age(job: SlurmJob) -> tuple[float, int, str]:
+def _age(job: ManagerJob) -> tuple[float, int, str]:
     """Sort key: the oldest job first, tasks of an array in their order."""
     return job.submit_s, job.number, f"{job.name.rpartition('_')[2]:>12}"

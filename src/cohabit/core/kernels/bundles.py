@@ -20,7 +20,7 @@ CONSERVATIVE = 2**31  # every queued job keeps a reservation
 
 
 class Rule(NamedTuple):
-    """How a pass decides, and how the ladders of its queue are sorted."""
+    """The rules by which a pass decides, and how the ladders of its queue are sorted."""
 
     depth: int  # how many blocked jobs get a reservation
     changing: bool  # scores depend on the time: the pass computes them

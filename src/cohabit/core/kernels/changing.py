@@ -57,7 +57,7 @@ from cohabit.model.units import FOREVER
 
 PROMISED = 2  # row of work.rows: jobs promised a start in the last pass, in order
 FIRST_FOUND, MOST_FOUND = 4, 64  # jobs looked for at once: at first, and at most
-NOTE_AT_MOST = 128  # jobs found by size; where there are more, the queue is walked
+NOTE_AT_MOST = 128  # jobs found by size; where there are more, the queue is scanned
 SORT_AFTER = 8  # starts in a pass that are found one by one; the rest by sorting
 PLANNED, STANDS, KEPT_BACK = 0, 1, 2  # the state of the promises
 
@@ -84,7 +84,7 @@ def _start_heads(now: int, queue: Queue, machine: Machine, scorer: Scorer, work:
         best = shortlist.first_of_queue(now, best, queue, scorer, work)
         head = work.rows[LOOKED, best]
         if queue.jobs[NODES, head] > gauges[FREE]:
-            return head
+            return int(head)
         begin(head, now, queue, machine, work.started)
         _take_out(best, work)
         best = _best_left(queue, work, scorer.shortlist.marks)
@@ -135,7 +135,7 @@ def _start_or_promise(
 
 @compiled_inline
 def _may_pass(row: int, now: int, rule: Rule, jobs: Ints, machine: Machine) -> bool:
-    """Whether a job may start now without breaking a promise."""
+    """Return whether a job may start now without breaking a promise."""
     if rule.depth > EASY:
         nodes, limit = jobs[NODES, row], jobs[LIMIT, row]
         promised = rule.falling and jobs[RESERVED, row] == now
@@ -145,8 +145,9 @@ def _may_pass(row: int, now: int, rule: Rule, jobs: Ints, machine: Machine) -> b
 
 @compiled_inline
 def _waits(row: int, jobs: Ints, gauges: Ints) -> bool:
-    """Whether a job is neither the head nor started in this pass."""
-    return row != gauges[HEAD] and (gauges[STARTED] == 0 or jobs[STATE, row] == QUEUED)
+    """Return whether a job is neither the head nor started in this pass."""
+    found: bool = row != gauges[HEAD] and (gauges[STARTED] == 0 or jobs[STATE, row] == QUEUED)
+    return found
 
 
 @compiled_inline
@@ -162,7 +163,8 @@ def _able_on(rung: int, now: int, rule: Rule, queue: Queue, machine: Machine) ->
         return 0
     if ladder.all_as_wide(rung, queue.second, queue.jobs):
         return ladder.not_longer(rung, longest, queue.second, queue.jobs)
-    return info[SIZE, rung]
+    found: int = info[SIZE, rung]
+    return found
 
 
 @compiled_lean
@@ -272,7 +274,7 @@ def _score_noted(now: int, rule: Rule, jobs: Ints, scorer: Scorer, work: Workspa
     for index in range(count):
         work.scores[ABLE, first + index] = work.fresh[1 if rule.two_orders else 0, index]
     marks[ABLE_SCORED] = marks[ABLE_COUNT]
-    return count
+    return int(count)
 
 
 @compiled_lean

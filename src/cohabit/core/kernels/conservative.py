@@ -64,7 +64,7 @@ def cancel_reservation(row: int, jobs: Ints, machine: Machine) -> None:
 
 @compiled_inline
 def _lasts_now(now: int, nodes: int, length: int, machine: Machine) -> bool:
-    """Whether this many nodes are free from now on for this long."""
+    """Return whether this many nodes are free from now on for this long."""
     if machine.slots[LASTING + 1, 0] == STALE:
         note_lasting(machine.slots, machine.gauges, now)
     return fits_now(now, nodes, length, machine.slots)
@@ -72,7 +72,7 @@ def _lasts_now(now: int, nodes: int, length: int, machine: Machine) -> bool:
 
 @compiled_inline
 def could_start_early(row: int, now: int, left: int, jobs: Ints, machine: Machine) -> bool:
-    """Whether a job finds nodes from now on for its whole limit; from its promise on it has the promised nodes."""
+    """Return whether a job finds nodes from now on for its limit; from its promise on it has the promised nodes."""
     start, nodes = jobs[RESERVED, row], jobs[NODES, row]
     if start <= now or nodes > left:
         return False
@@ -106,7 +106,7 @@ def _settle(row: int, now: int, released: bool, left: int, jobs: Ints, machine: 
 
 @compiled_inline
 def _one_may_fit(rung: int, now: int, left: int, info: Ints, machine: Machine) -> bool:
-    """Whether a job of the rung might start early, by the rung's summary."""
+    """Return whether a job of the rung might start early, by the rung's summary."""
     fewest = info[MIN_NODES, rung]
     shortest = min(info[MIN_LIMIT, rung], info[SOONEST, rung] - now)  # a request of 0 holds a second, others less
     return fewest <= left and _lasts_now(now, fewest, shortest, machine)

@@ -28,7 +28,7 @@ from cohabit.core.kernels.overrunning import open_pass
 from cohabit.core.kernels.profile import IDLE, LASTING, SHIFT, TIME, find, occupy, point_after, reserve
 from cohabit.model.units import FOREVER, SECOND
 
-SORT_AT_MOST = 128  # jobs found by size; where there are more, the queue is walked in order
+SORT_AT_MOST = 128  # jobs found by size; where there are more, the queue is scanned in order
 
 
 @compiled_inline
@@ -62,7 +62,8 @@ def fits_now(now: int, nodes: int, limit: int, slots: Ints) -> bool:
     step = 0
     while slots[LASTING, step] < now + limit:
         step += 1
-    return nodes <= slots[LASTING + 1, step]
+    found: bool = nodes <= slots[LASTING + 1, step]
+    return found
 
 
 @compiled_inline
@@ -76,7 +77,7 @@ def free_until(now: int, nodes: int, slots: Ints) -> int:
 
 @compiled_inline
 def disturbs_no_promise(now: int, nodes: int, limit: int, left: int, slots: Ints) -> bool:
-    """Whether this many nodes are free now for this long, by `note_lasting`, and this many are left."""
+    """Return whether this many nodes are free now for this long, by `note_lasting`, and this many are left."""
     return nodes <= left and (limit == 0 or fits_now(now, nodes, limit, slots))
 
 
@@ -140,7 +141,7 @@ def starts_or_is_promised(row: int, now: int, jobs: Ints, machine: Machine) -> b
 
 @compiled_lean
 def none_fits(ladders: Ladder, first_is_narrowest: bool, gauges: Ints) -> bool:
-    """Whether no queued job fits the idle nodes, so that nothing needs computing."""
+    """Return whether no queued job fits the idle nodes, so that nothing needs computing."""
     info, meta = ladders.info, ladders.meta
     for place in range(min(meta[RUNGS], 1) if first_is_narrowest else meta[RUNGS]):
         if info[MIN_NODES, info[ORDER, place]] <= gauges[FREE]:
@@ -212,7 +213,7 @@ def _start_rest_by_second_order(
 
 @compiled_inline
 def _all_behind(row: int, arrivals: Ints, queue: Queue) -> bool:
-    """Whether a queued job goes before all of these."""
+    """Return whether a queued job goes before all of these."""
     for other in arrivals:
         if not scoring.goes_before(row, other, queue.keys[SCORE], queue.jobs):
             return False

@@ -64,11 +64,12 @@ def set_head(head: int, depth: int, jobs: Ints, machine: Machine) -> None:
 
 @compiled_lean
 def may_backfill(row: int, now: int, jobs: Ints, gauges: Ints) -> bool:
-    """Whether a job fits now without delaying the head."""
+    """Return whether a job fits now without delaying the head."""
     nodes = jobs[NODES, row]
     if nodes > gauges[FREE]:
         return False
-    return now + jobs[LIMIT, row] <= gauges[SHADOW] or nodes <= gauges[EXTRA]
+    found: bool = now + jobs[LIMIT, row] <= gauges[SHADOW] or nodes <= gauges[EXTRA]
+    return found
 
 
 @compiled_lean
@@ -81,9 +82,10 @@ def backfill(row: int, now: int, queue: Queue, machine: Machine, started: Ints) 
 
 @compiled_lean
 def first_keeps_all_back(first: int, now: int, queue: Queue, machine: Machine) -> bool:
-    """Whether the first job does not fit and no job may pass it: then no job starts with more reservations either.
+    """Return whether the first job does not fit and no job may pass it.
 
-    The second ladder is sorted by size. This check is cheap compared to planning, and half of all plans start no job.
+    Then no job starts with more reservations either. The second ladder is sorted by size.
+    This check is cheap compared to planning, and half of all plans start no job.
     """
     jobs, gauges, (items, info, meta) = queue.jobs, machine.gauges, queue.second
     free = gauges[FREE]

@@ -113,7 +113,7 @@ def _open_rung(info: Ints, meta: Ints, place: int) -> int:
     info[ORDER, place] = rung
     info[SIZE, rung], info[SOONEST, rung], info[LEAST_SCORE, rung] = 0, NO_ROW, NO_ROW
     meta[RUNGS] = count + 1
-    return rung
+    return int(rung)
 
 
 @compiled_lean
@@ -221,9 +221,10 @@ def lower(ladder: Ladder, jobs: Ints, key: Floats, row: int, soonest: int, least
 
 @compiled_inline
 def all_as_wide(rung: int, ladder: Ladder, jobs: Ints) -> bool:
-    """Whether all jobs of a rung ask for as many nodes; the ladder is sorted by size: nodes, then time."""
+    """Return whether all jobs of a rung ask for as many nodes; the ladder is sorted by size: nodes, then time."""
     items = ladder.items
-    return jobs[NODES, items[rung, 0]] == jobs[NODES, items[rung, ladder.info[SIZE, rung] - 1]]
+    found: bool = jobs[NODES, items[rung, 0]] == jobs[NODES, items[rung, ladder.info[SIZE, rung] - 1]]
+    return found
 
 
 @compiled_inline

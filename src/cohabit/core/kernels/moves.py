@@ -32,7 +32,7 @@ from cohabit.model.units import FOREVER
 
 @compiled_lean
 def uses_second(rule: Rule) -> bool:
-    """Whether queued jobs are on the second ladder, too."""
+    """Return whether queued jobs are on the second ladder, too."""
     if rule.by_size:
         return rule.depth != CONSERVATIVE
     return rule.two_orders and rule.by_score
@@ -87,7 +87,8 @@ def finish(row: int, now: int, depth: int, queue: Queue, machine: Machine) -> No
 def age_limit(gauges: Ints) -> int:
     """Return the wait after which no other job may overtake: fixed, or in thousandths of the mean run so far."""
     if gauges[AGE_LIMIT] > 0:
-        return gauges[AGE_LIMIT]
+        found: int = gauges[AGE_LIMIT]
+        return found
     if gauges[AGE_RUNS] > 0 and gauges[RUNS] > 0:
         return int(gauges[AGE_RUNS] / 1000.0 * gauges[RUN_US] / gauges[RUNS])
     return FOREVER

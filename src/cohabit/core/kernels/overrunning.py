@@ -29,7 +29,7 @@ def _next_overrunning(now: int, jobs: Ints, running: Ladder, gauges: Ints) -> in
             if jobs[START, row] + jobs[LIMIT, row] <= now:
                 gauges[VOID] = 1
                 if jobs[EXPECTED, row] != now + SECOND:
-                    return row
+                    return int(row)
     return -1
 
 

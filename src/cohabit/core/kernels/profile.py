@@ -85,13 +85,6 @@ def _find_from(slots: Ints, gauges: Ints, place: int, instant: int) -> tuple[int
 
 
 @compiled_lean
-def point_before(slots: Ints, place: int, column: int) -> tuple[int, int]:
-    if column > slots[NUMBER, place] * BLOCK:
-        return place, column - 1
-    return place - 1, slots[NUMBER, place - 1] * BLOCK + slots[POINTS, place - 1] - 1
-
-
-@compiled_lean
 def point_after(slots: Ints, place: int, column: int) -> tuple[int, int]:
     if column + 1 < slots[NUMBER, place] * BLOCK + slots[POINTS, place]:
         return place, column + 1
@@ -381,7 +374,7 @@ def _finish_block(slots: Ints, block: int, count: int, most: int) -> None:
 
 @compiled_lean
 def still_holds(now: int, slots: Ints, gauges: Ints) -> bool:
-    """Whether no point has passed since `rebuild`; the profile is then taken to begin now."""
+    """Return whether no point has passed since `rebuild`; the profile is then taken to begin now."""
     place, column = find(slots, gauges, now)
     holds = place == 0 and column == slots[NUMBER, 0] * BLOCK
     if holds:

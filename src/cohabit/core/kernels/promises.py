@@ -25,9 +25,10 @@ def note_promise(slots: Ints, gauges: Ints, instant: int, row: int) -> None:
 
 @compiled_lean
 def _is_kept(place: int, jobs: Ints, slots: Ints) -> bool:
-    """Whether an entry still is the job's promise; entries of jobs that have left stay until they reach the top."""
+    """Return whether an entry is the job's promise; entries of jobs that have left stay until they reach the top."""
     row = slots[PROMISED_TO, place]
-    return jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
+    found: bool = jobs[STATE, row] == QUEUED and jobs[RESERVED, row] == slots[PROMISED_AT, place]
+    return found
 
 
 @compiled_lean
@@ -61,7 +62,8 @@ def first(jobs: Ints, slots: Ints, gauges: Ints) -> int:
     """Return the earliest promised instant; FOREVER if there is none."""
     while gauges[PROMISES] > 0:
         if _is_kept(0, jobs, slots):
-            return slots[PROMISED_AT, 0]
+            found: int = slots[PROMISED_AT, 0]
+            return found
         _drop_first(slots, gauges)
     return FOREVER
 

@@ -19,9 +19,16 @@ def score(
 ) -> None:
     """Call an order for these rows; the scores go into `fresh`, NaN as infinity."""
     entry(
-        jobs.ctypes, jobs.shape[1], usage.ctypes, usage.shape[1] - 1, rows.ctypes, len(rows), now, parameters.ctypes,
+        jobs.ctypes,
+        jobs.shape[1],
+        usage.ctypes,
+        usage.shape[1] - 1,
+        rows.ctypes,
+        len(rows),
+        now,
+        parameters.ctypes,
         fresh.ctypes,
-    )  # fmt: skip
+    )
     for index in range(len(rows)):  # stored in any case: several at once
         fresh[index] = np.inf if np.isnan(fresh[index]) else fresh[index]
 
@@ -57,8 +64,9 @@ def copy_rows(rows: Ints, out: Ints) -> int:
 
 @compiled_inline
 def goes_before(row: int, other: int, key: Floats, jobs: Ints) -> bool:
-    """Whether a row goes before another: the smaller score, of equal scores the earlier submission."""
-    return key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
+    """Return whether a row goes before another: the smaller score, of equal scores the earlier submission."""
+    found: bool = key[row] < key[other] or (key[row] == key[other] and jobs[SEQ, row] < jobs[SEQ, other])
+    return found
 
 
 @compiled_lean

@@ -86,7 +86,8 @@ def bound_arrival(row: int, now: int, queue: Queue, scorer: Scorer, work: Worksp
 @compiled_inline
 def _cost_of_looseness(marks: Ints) -> int:
     """Return the cost of loose bounds in this window, in rows bounded."""
-    return (marks[WINDOW_ROWS] - FIRST_SCORED * marks[WINDOW_PASSES]) // COST_OF_BOUND
+    found: int = (marks[WINDOW_ROWS] - FIRST_SCORED * marks[WINDOW_PASSES]) // COST_OF_BOUND
+    return found
 
 
 @compiled_lean
@@ -125,12 +126,13 @@ def _begin_window(now: int, queue: Queue, scorer: Scorer, work: Workspace) -> No
 
 @compiled_inline
 def _out_of_date(now: int, usage: Floats, queued: int, marks: Ints, bounds: Floats) -> bool:
-    """Whether a window must begin."""
+    """Return whether a window must begin."""
     if marks[UNBOUNDED]:
         return queued > BOUND_ABOVE
     if queued <= SCORE_ALL_BELOW or now > marks[UNTIL] or _cost_of_looseness(marks) > LATEST * marks[BOUNDED]:
         return True
-    return marks[OF_USAGE] and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[COUNTED_FROM])
+    found: bool = marks[OF_USAGE] and (usage[1, -1] < bounds[WORTH] or usage[0, -1] != bounds[COUNTED_FROM])
+    return found
 
 
 @compiled_inline

@@ -22,7 +22,7 @@ ALL_BUT_SIGN = 2**63 - 1
 
 @compiled_inline
 def before(score: float, row: int, other_score: int, other: int, seq: Ints) -> bool:
-    """Whether a row of this score goes before another: the smaller score, of equal scores the earlier submission."""
+    """Return whether a row of this score goes before another: the smaller score, then the earlier submission."""
     return score < other_score or (score == other_score and seq[row] < seq[other])
 
 

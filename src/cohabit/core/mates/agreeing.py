@@ -3,6 +3,8 @@
 It respects the running jobs, the starts agreed on for other groups, and the head of the queue that waits for nodes;
 a job with a mate at the top of another domain's queue may pass the others. A reservation keeps nothing idle: until its
 time comes, any job that ends by then may use the nodes.
+
+An early start, when nodes have become free on one side, takes only what a pass has left: it goes before no other job.
 """
 
 from __future__ import annotations

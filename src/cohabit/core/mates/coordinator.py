@@ -1,7 +1,8 @@
 """Lead an attempt: reserve here, ask every mate to reserve, and decide once all have voted yes.
 
-The participating domain with the lowest name leads. The decision is in the record, and so durable, before any other
-domain hears of it. A coordinator that crashed before deciding has decided nothing: the attempt counts as aborted.
+The first of the participating domains, in the order of the group, leads. The decision is in the record, and so
+durable, before any other domain hears of it. A coordinator that crashed before deciding has decided nothing: the
+attempt counts as aborted.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 from cohabit.core.mates.state import Ballot, Draft, FailMate, GroupState, Reserve
 from cohabit.core.mates.turn import Turn, enter, leave, tell_status
 from cohabit.model import peer
-from cohabit.model.group import FAIL, START_ALONE
+from cohabit.model.group import START_ALONE, WAIT
 from cohabit.model.peer import COMMITTED, ENDED, FREE, GONE, IDLE, READY, RUNNING, UNSUBMITTED, VOTED
 from cohabit.model.units import FOREVER
 
 
 def required(turn: Turn, one: GroupState) -> tuple[str, ...]:
     """Return the domains that must start together now: this side and every mate that still can and is not given up."""
-    there = [domain for domain in one.views if not _out_of_it(turn, one, domain)]
-    return tuple(sorted([turn.domain, *there]))
+    return tuple(domain for domain in one.group.domains() if domain == turn.domain or not _out_of_it(turn, one, domain))
+
+
+def leads(turn: Turn, one: GroupState) -> bool:
+    """Return whether this side coordinates: the first domain of the group that takes part does."""
+    return required(turn, one)[0] == turn.domain
 
 
 def _out_of_it(turn: Turn, one: GroupState, domain: str) -> bool:
@@ -30,23 +35,32 @@ def silent(turn: Turn, one: GroupState, domain: str) -> bool:
     """Whether a mate this side waits for has not been heard from, or not been submitted, for too long."""
     if not one.ready:
         return False
-    return turn.now_us >= _silent_from(one, domain)
+    return turn.now_us >= silent_from(one, domain)
 
 
-def _silent_from(one: GroupState, domain: str) -> int:
+def silent_from(one: GroupState, domain: str) -> int:
+    """Return from when a mate counts as dead, if it is not heard until then."""
     view, terms = one.views[domain], one.group.terms
     absent = one.ready_since_us + terms.absent_after_us if view.phase == UNSUBMITTED else FOREVER
     return min(absent, max(view.heard_us, one.ready_since_us) + terms.dead_after_us)
 
 
+def given_up_from(one: GroupState, domain: str) -> int:
+    """Return from when a job fails because its mate is dead; infinity if it then starts alone."""
+    terms = one.group.terms
+    if terms.when_dead == START_ALONE or one.views[domain].phase in (ENDED, GONE, FREE):
+        return FOREVER
+    return silent_from(one, domain) + (terms.give_up_us if terms.when_dead == WAIT else 0)
+
+
 def wait_or_begin(turn: Turn, one: GroupState) -> None:
     """Between attempts: ask the mates for their status, give up dead ones, begin an attempt if this side leads it."""
-    dead = [domain for domain in turn.mates(one) if silent(turn, one, domain)]
-    if dead and one.group.terms.when_dead == FAIL:
+    dead = [domain for domain in turn.mates(one) if one.ready and turn.now_us >= given_up_from(one, domain)]
+    if dead:
         fail(turn, one, f"nothing was heard of its mate in domain {dead[0]}")
         return
     members = required(turn, one)
-    if min(members) == turn.domain and turn.now_us >= one.try_us and _wanted(turn, one, members):
+    if members[0] == turn.domain and turn.now_us >= one.try_us and _wanted(turn, one, members):
         offset_us = one.group.offset_us(turn.domain) - _first_offset_us(one, members)
         number = max(one.record.attempt, *(view.attempt for view in one.views.values())) + 1
         enter(turn, one, number, turn.domain, members, one.group.terms.lease_us + offset_us)
@@ -59,6 +73,14 @@ def wait_or_begin(turn: Turn, one: GroupState) -> None:
             tell_status(turn, one, domain, ask=True)
 
 
+def all_known(turn: Turn, one: GroupState) -> bool:
+    """Return whether no answer is missing: all mates have answered, or this side leads and knows where they stand, so
+    that it has just tried."""
+    leading = leads(turn, one)
+    there = [one.views[domain] for domain in required(turn, one) if domain != turn.domain]
+    return all(view.answered or (leading and view.phase != UNSUBMITTED) for view in there)
+
+
 def _wanted(turn: Turn, one: GroupState, members: tuple[str, ...]) -> bool:
     """Whether at least one member is ready, and all mates are idle or ready."""
     phases = [one.views[domain].phase for domain in members if domain != turn.domain]
@@ -67,9 +89,11 @@ def _wanted(turn: Turn, one: GroupState, members: tuple[str, ...]) -> bool:
 
 def waits_until(turn: Turn, one: GroupState) -> int:
     """Return when wait_or_begin must be called again without a new event."""
-    due = [one.ask_us, *(_silent_from(one, domain) for domain in turn.mates(one))] if one.ready else []
+    due = [one.ask_us] if one.ready else []
+    for domain in turn.mates(one) if one.ready else ():
+        due += [silent_from(one, domain), given_up_from(one, domain)]
     members = required(turn, one)
-    if min(members) == turn.domain and _wanted(turn, one, members):
+    if members[0] == turn.domain and _wanted(turn, one, members):
         due.append(one.try_us)
     return min((instant for instant in due if instant > turn.now_us), default=FOREVER)
 
@@ -117,7 +141,8 @@ def hear_vote(turn: Turn, one: GroupState, vote: peer.Vote) -> None:
         return
     if not vote.yes:
         view = one.views[vote.sender]
-        view.attempt, view.phase = max(view.attempt, vote.promised), IDLE
+        view.attempt = max(view.attempt, vote.promised)
+        view.phase = view.phase if view.phase in (ENDED, GONE, FREE) else IDLE
         leave(turn, one, f"{vote.sender} cannot: {vote.reason}", knows=vote.sender)
         return
     if vote.answers_epoch != turn.state.epoch or not 0 <= vote.answers_us <= turn.now_us:

@@ -1,8 +1,8 @@
 """The wait-for graph of groups: jobs that hold nodes while their mates wait for nodes that others hold.
 
-A cycle in this graph is a deadlock (all four of Coffman's conditions hold) unless holds are released from outside. The
-graph joins the reports of all domains, so an operator's tool or a test can draw it, but never a scheduler, which must
-decide without asking all domains.
+A cycle in this graph is a deadlock (all four of Coffman's conditions hold) unless holds are released. Every domain
+reports its nodes with its messages (`Standing`) and draws the graph of what it has heard. A graph of old reports can
+show a cycle that is over: a hold is then released once for nothing.
 """
 
 from __future__ import annotations

@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cohabit.core import windows
 from cohabit.core.columns import BLOCKED, HEAD, HOLDING, NODES, QUEUED, RELEASED, RUNNING, STARTING, STATE
 from cohabit.core.leaving import leave_nodes
 from cohabit.core.mates import agreeing, protocol, schemes
 from cohabit.core.mates.local import CoupledState, MateJob
+from cohabit.core.mates.standing import holds_in_the_way, look_for_deadlock, own_standing, wanted_elsewhere
 from cohabit.core.mates.state import (
     Ended,
     Expects,
     FailMate,
     Heard,
+    Inform,
     Input,
     Joined,
     MatesExpect,
@@ -39,9 +42,11 @@ from cohabit.core.mates.state import (
 )
 from cohabit.core.state import State
 from cohabit.model.command import HoldJob, ReleaseJob, RenewJob, StopJob, TellPeer
+from cohabit.model.event import SchemeChanged
 from cohabit.model.job import Job
-from cohabit.model.peer import ENDED, GONE, IDLE, NEVER, READY, Message
-from cohabit.model.scheme import AGREE, HOLD, Scheme
+from cohabit.model.peer import ENDED, FREE, GONE, NEVER, Message
+from cohabit.model.peer import RUNNING as RUNNING_TOGETHER
+from cohabit.model.scheme import AGREE, HOLD, IGNORE, RELEASE
 from cohabit.model.units import FOREVER, SECOND
 
 if TYPE_CHECKING:
@@ -50,6 +55,7 @@ if TYPE_CHECKING:
     from cohabit.core.protocols import Order as QueueOrder
 
 MOST_REFUSALS_KEPT = 20
+SERVE_AGAIN_AFTER_US = 60 * SECOND  # the served group may not start for other reasons: do not release in vain for ever
 
 
 class Desk:
@@ -59,10 +65,10 @@ class Desk:
         self.state, self.applier, self.order = state, applier, order
         if state.coupled is None:
             coupling.scheme.check()
-            state.coupled = CoupledState(
-                coupling.scheme, coupling.rank, MatesState(coupling.domain, peers=coupling.peers)
-            )
-        self.start: Callable[[int, int, int], None] = _nobody_starts  # set by the core
+            schemes.refuse_on_shared_nodes(coupling.scheme, state.ledger is None)
+            protocol_state = MatesState(coupling.domain, peers=coupling.peers)
+            state.coupled = CoupledState(coupling.scheme, coupling.rank, protocol_state, file_scheme=coupling.scheme)
+        self.start: Callable[[int, int, int], None] = _not_set  # set by the core
 
     @property
     def about(self) -> CoupledState:
@@ -78,37 +84,30 @@ class Desk:
         self.about.jobs[job.job_id] = MateJob(job.mates.name)
         self.tell(now_us, Joined(job.mates))
 
-    def what_is_wrong(self, job: Job) -> str:
-        """Return why a job cannot have the mates it names; empty if it can."""
-        domain, group = self.about.protocol.domain, job.mates
-        if group is None:
-            return ""
-        if domain not in group.domains():
-            return f"its group {group.name} has no member in domain {domain}"
-        if group.job(domain) != job.job_id:
-            return f"its group {group.name} names job {group.job(domain)} in domain {domain}"
-        unknown = [other for other in group.domains() if other not in (domain, *self.about.protocol.peers)]
-        if unknown and self.about.protocol.peers:
-            return f"its group {group.name} names the unknown domain {unknown[0]}"
-        if group.name in self.about.protocol.groups:
-            return f"group {group.name} is already here"
-        return ""
-
     def heard(self, now_us: int, message: Message) -> None:
         """Handle a message from another domain."""
         self.tell(now_us, Heard(message))
+        self._look_for_deadlock()
 
     def recovered(self, now_us: int, same_clock: bool) -> None:
         """Handle a restart of the controller."""
         self.tell(now_us, Recovered(same_clock))
 
-    def switch(self, now_us: int, scheme: Scheme) -> None:
-        """Use another scheme from now on; release holds that it would not make."""
+    def switch(self, now_us: int, changed: SchemeChanged) -> None:
+        """Use another scheme from now on, for all jobs or for one; release holds that it would not make."""
+        scheme, only = changed.scheme, changed.job_id
         scheme.check()
-        self.about.scheme = scheme
+        if changed.from_file:
+            self.about.file_scheme = scheme
+        if only and only not in self.about.jobs:
+            return
+        if only:
+            self.about.jobs[only].scheme = scheme
+        else:
+            self.about.scheme = scheme
         for name, job in list(self.about.jobs.items()):
             row = self.state.rows.get(name, -1)
-            if row < 0 or self.state.jobs[STATE, row] not in (HOLDING, QUEUED, BLOCKED):
+            if only not in ("", name) or row < 0 or self.state.jobs[STATE, row] not in (HOLDING, QUEUED, BLOCKED):
                 continue
             if self.state.jobs[STATE, row] == HOLDING and not job.attempt:
                 self._give_back(now_us, row, "the scheme was changed")
@@ -116,11 +115,17 @@ class Desk:
             if self.state.jobs[STATE, row] == BLOCKED:
                 self._back_to_queue(now_us, name)
 
+    def started(self, now_us: int, job_id: str) -> None:
+        """Take a job out of its group that has started without its mates, because coscheduling is off for it."""
+        job = self.about.jobs.get(job_id)
+        if job is not None and self.about.phase_of(job) not in (RUNNING_TOGETHER, FREE, ENDED, GONE):
+            self.tell(now_us, Withdrawn(job.group))
+
     def finished(self, now_us: int, job_id: str, requeued: bool) -> None:
         """Handle the end of a run, final or to be repeated."""
         job = self.about.jobs.get(job_id)
         if job is not None:
-            self.tell(now_us, Ended(job.group, job.run, burnt=requeued))
+            self.tell(now_us, Ended(job.group, job.run, burnt=requeued), Ready(job.group, False))
             if not requeued:
                 self._forget_ended(now_us)
 
@@ -128,14 +133,14 @@ class Desk:
         """Handle a job that will never run."""
         job = self.about.jobs.pop(job_id, None)
         self.about.aside.pop(job_id, None)
-        if job is not None and self._phase(job) not in (ENDED, GONE):
+        if job is not None and self.about.phase_of(job) not in (ENDED, GONE):
             self.tell(now_us, Withdrawn(job.group))
 
     def start_refused(self, now_us: int, job_id: str, reason: str) -> None:
         """Handle a start that the back end refused."""
         job = self.about.jobs.get(job_id)
         if job is not None:
-            self.tell(now_us, StartFailed(job.group, job.run, reason))
+            self.tell(now_us, StartFailed(job.group, job.run, reason), Ready(job.group, False))
 
     def lost_nodes(self, now_us: int, row: int, reason: str) -> None:
         """Put a job back into the queue: its kept nodes are lost, or its owner does not want it to start like this."""
@@ -157,17 +162,19 @@ class Desk:
         if self.about.protocol.due_us <= now_us:
             self.tell(now_us, Tick())
         released = self._release_holds(now_us)
+        about.repeats = {} if local else about.repeats
         for name in list(about.aside):
             job = about.jobs[name]
             over = job.yielded_us != NEVER and job.agreed_us == NEVER
-            if over and ((local and job.yielded_us < now_us) or self._retry_us(job) <= now_us):
+            if over and ((local and job.yielded_us < now_us) or about.retry_us(job) <= now_us):
+                about.repeats |= {} if local else {name: True}
                 self._back_to_queue(now_us, name)
                 due = True
         for name, job in about.agreed:
-            row = self.state.rows[name]
-            room = local and self.state.jobs[NODES, row] <= self.state.idle_count
-            if room or _agreed_due_us(job) <= now_us:
+            if job.agreed_due_us <= now_us:
                 self._want(name, 0)
+            elif local and self.state.jobs[NODES, self.state.rows[name]] <= self.state.idle_count:
+                about.early = list(dict.fromkeys([*about.early, name]))
         return due or released
 
     def refresh_holds(self, now_us: int) -> None:
@@ -179,7 +186,8 @@ class Desk:
         """Keep the nodes that a pass has found for a job with mates, and ask the mates."""
         self._keep(now_us, row)
         job_id = self.state.spec(row).job_id
-        wants_estimate = self.about.scheme.scheme == AGREE or self.about.scheme.bounded_hold_us > 0
+        scheme = self.about.scheme_of(job_id)
+        wants_estimate = scheme.scheme == AGREE or scheme.bounded_hold_us > 0
         self.tell(now_us, Ready(self.about.jobs[job_id].group, True, wants_estimate))
         if self._is_asking(job_id):
             self.about.asking, self.about.asking_us = job_id, now_us
@@ -204,9 +212,10 @@ class Desk:
     def after(self, now_us: int) -> int:
         """Return when the core must be called again without a new event."""
         about = self.about
+        self._tell_standing(now_us)
         due = [self.about.protocol.due_us, about.pass_wake_us, self._next_release_us(now_us)]
-        due += [self._retry_us(about.jobs[name]) for name in about.aside]
-        due += [_agreed_due_us(job) for _, job in about.agreed]
+        due += [about.retry_us(about.jobs[name]) for name in about.aside]
+        due += [job.agreed_due_us for _, job in about.agreed]
         return now_us if about.asking else max(min(due), now_us + 1)
 
     # ---- what the protocol orders -----------------------------------------------------------------------------------
@@ -214,6 +223,8 @@ class Desk:
     def tell(self, now_us: int, *told: Input) -> None:
         """Process inputs and the orders that follow from them."""
         waiting, about = list(told), self.about
+        if about.scheme.on_deadlock != IGNORE:
+            about.protocol.standing = own_standing(self.state, about)
         while waiting:
             outcome = protocol.step(about.protocol, now_us, waiting.pop(0))
             for order in outcome.orders:
@@ -237,11 +248,11 @@ class Desk:
                 return self._not_together(now_us, row)
             case MatesExpect(at_us=at_us):
                 job.mates_expect_us = at_us
-                if not holding and self.about.scheme.scheme == AGREE:
+                if not holding and self.about.scheme_of(name).scheme == AGREE:
                     return self._expects(now_us, name, max(at_us, now_us))
             case StartMate():
-                if not holding:
-                    return [StartFailed(order.group, order.attempt, "its nodes are gone")]
+                if not holding or windows.closing(self.state, row, now_us):
+                    return [StartFailed(order.group, order.attempt, "its nodes are gone, or are about to close")]
                 job.run, job.attempt, job.agreed_us, job.yielded_us = order.attempt, 0, NEVER, NEVER
                 self.about.aside.pop(name, None)
                 self.start(now_us, row, order.fuse_us)
@@ -264,7 +275,7 @@ class Desk:
         if where == BLOCKED and (job.yielded_us != NEVER or job.agreed_us != NEVER):
             self._want(order.job, order.attempt)  # it was its turn a moment ago, or it has a reservation
             return []
-        plans = where == QUEUED and (order.estimate or self.about.scheme.scheme == AGREE)
+        plans = where == QUEUED and (order.estimate or self.about.scheme_of(order.job).scheme == AGREE)
         estimate_us = self._plan_for(now_us, order.job, now_us) if plans else NEVER
         return [Reserved(order.group, order.attempt, False, "it is not its turn", estimate_us)]
 
@@ -275,17 +286,22 @@ class Desk:
     def _not_together(self, now_us: int, row: int) -> list[Input]:
         """Hold, yield, or yield with a reservation, because the mates cannot start now."""
         name, about = self.state.spec(row).job_id, self.about
-        job, scheme, nodes = about.jobs[name], about.scheme, self.state.jobs[NODES]
+        job, scheme, nodes = about.jobs[name], about.scheme_of(name), self.state.jobs[NODES]
         held = sum(int(nodes[other]) for other in self._holding() if other != row)
         choice = schemes.when_not_together(
-            scheme, job_nodes=int(nodes[row]), held_nodes=held, all_nodes=len(self.state.node_state),
-            yields=job.yields, mates_in_us=NEVER if job.mates_expect_us == NEVER else job.mates_expect_us - now_us,
-        )  # fmt: skip
+            scheme,
+            job_nodes=int(nodes[row]),
+            held_nodes=held,
+            all_nodes=len(self.state.node_state),
+            yields=job.yields - (name in about.repeats),  # it decides as it did the last time
+            mates_in_us=NEVER if job.mates_expect_us == NEVER else job.mates_expect_us - now_us,
+        )
         if choice == HOLD:
             job.first_hold_us = now_us if job.first_hold_us == NEVER else job.first_hold_us
+            self._look_for_deadlock()
             return []
         self._give_back(now_us, row, "its mates are not ready")
-        job.yields += 1
+        job.yields += name not in about.repeats
         told: list[Input] = [Ready(job.group, False)]
         if scheme.scheme == AGREE and job.mates_expect_us != NEVER:
             told += self._expects(now_us, name, max(job.mates_expect_us, now_us))
@@ -332,35 +348,42 @@ class Desk:
         return [row for row in rows if row >= 0 and self.state.jobs[STATE, row] == HOLDING]
 
     def _release_holds(self, now_us: int) -> bool:
-        """Release holds that are old enough, once per period; their jobs go behind all others for one pass."""
+        """Release holds that are old enough, once per period, and those that end a deadlock. Their jobs go behind all
+        others for one pass."""
         about, scheme = self.about, self.about.scheme
-        if about.released_us == now_us or now_us != schemes.next_release_us(scheme, about.rank, 0, now_us - 1):
-            return False
-        about.released_us = now_us
         since = {name: about.jobs[name].first_hold_us for name in about.aside if self._holds_freely(name)}
-        for name in schemes.released(scheme, since, now_us):
-            self._give_back(now_us, self.state.rows[name], "held nodes are released every so often")
+        released, early = [], []
+        if about.served and (about.served_us == NEVER or now_us - about.served_us >= SERVE_AGAIN_AFTER_US):
+            early = holds_in_the_way(self.state, about.served, list(since))
+            about.served_us = now_us if early else about.served_us
+        if schemes.next_release_us(scheme, about.rank, about.released_us) <= now_us:  # a live clock is never exact
+            about.released_us = now_us
+            released = schemes.released(scheme, since, now_us)
+        for name in dict.fromkeys([*released, *early]):
+            reason = "held nodes are released every so often" if name in released else f"deadlock: {about.deadlock}"
+            self._give_back(now_us, self.state.rows[name], reason)
             self.tell(now_us, Ready(about.jobs[name].group, False))
             about.last.append(name)
-        for name in self._wanted_elsewhere() if about.last else ():
+        wanted = wanted_elsewhere(self.state, about) if about.last else []
+        for name in sorted(wanted, key=lambda one: about.jobs[one].group != about.served):
             self._want(name, 0)
+        about.served = ""
         return bool(about.last)
 
-    def _wanted_elsewhere(self) -> list[str]:
-        """Return waiting jobs whose mates hold nodes in other domains, in the same order everywhere.
+    def _look_for_deadlock(self) -> None:
+        about = self.about
+        if about.scheme.on_deadlock != IGNORE and (about.protocol.standings or about.deadlock):
+            look_for_deadlock(self.state, about)
+            about.served = min(about.deadlocked, default="") if about.scheme.on_deadlock == RELEASE else ""
 
-        They are the first to get what a release has freed. The paper's release does not know them, and two domains can
-        then release and hold again in step for ever.
-        """
-        found = []
-        for name, job in self.about.jobs.items():
-            row, known = self.state.rows.get(name, -1), self.about.protocol.groups.get(job.group)
-            if row < 0 or known is None or row in self.state.held:
-                continue
-            waits = self.state.jobs[STATE, row] in (QUEUED, BLOCKED)
-            if waits and READY in (view.phase for view in known.views.values()):
-                found.append((job.group, name))
-        return [name for _, name in sorted(found)]
+    def _tell_standing(self, now_us: int) -> None:
+        """Tell the mates of a new standing in which one group holds nodes and another waits, as in every deadlock."""
+        about = self.about
+        standing = None if about.scheme.on_deadlock == IGNORE else own_standing(self.state, about)
+        if standing is not None and standing != about.told and len({one.holds for one in standing.groups}) == 2:
+            about.told = standing
+            groups = [one.group for one in standing.groups if one.group in about.protocol.groups]
+            self.tell(now_us, *(Inform(group) for group in groups))
 
     def let_last_in(self, now_us: int) -> bool:
         """Enqueue the jobs whose holds were released, after the pass for all other jobs; True if there are any."""
@@ -375,22 +398,22 @@ class Desk:
         return row >= 0 and self.state.jobs[STATE, row] == HOLDING and not job.attempt and job.first_hold_us != NEVER
 
     def _next_release_us(self, now_us: int, at_least: int = NEVER) -> int:
-        if at_least == NEVER and not any(map(self._holds_freely, self.about.aside)):
+        if at_least == NEVER and not self._holding():
             return FOREVER
-        found = schemes.next_release_us(self.about.scheme, self.about.rank, 0, now_us)
-        return FOREVER if found is None else found
+        return schemes.next_release_us(self.about.scheme, self.about.rank, now_us)
 
     # ---- a common later start ---------------------------------------------------------------------------------------
 
     def _plan_for(self, now_us: int, name: str, not_before_us: int) -> int:
         """Return how long until the job could start; if the scheme is to agree, reserve nodes for it then."""
         row, job = self.state.rows[name], self.about.jobs[name]
-        if self.about.scheme.scheme != AGREE and self.state.jobs[STATE, row] != QUEUED:
+        agrees = self.about.scheme_of(name).scheme == AGREE
+        if not agrees and self.state.jobs[STATE, row] != QUEUED:
             return NEVER
         start_us, kinds = agreeing.earliest_start(self.state, self.order, now_us, row, not_before_us)
         if start_us == FOREVER:
             return NEVER
-        if self.about.scheme.scheme == AGREE:
+        if agrees:
             if self.state.jobs[STATE, row] == QUEUED:
                 self.applier.leave_queue(row)
             job.agreed_us, job.agreed_kinds, job.yielded_us = start_us, kinds, now_us
@@ -407,23 +430,11 @@ class Desk:
 
     # ---- small questions --------------------------------------------------------------------------------------------
 
-    def _phase(self, job: MateJob) -> str:
-        known = self.about.protocol.groups.get(job.group)
-        return IDLE if known is None else known.record.phase
-
     def _is_asking(self, name: str) -> bool:
-        job = self.about.jobs.get(name)
-        row = self.state.rows.get(name, -1)
+        job, row = self.about.jobs.get(name), self.state.rows.get(name, -1)
         if job is None or row < 0 or self.state.jobs[STATE, row] != HOLDING:
             return False
-        known = self.about.protocol.groups[job.group]
-        return known.asking_since_us != NEVER or bool(job.attempt)
-
-    def _retry_us(self, job: MateJob) -> int:
-        """Return when to try again, because a message from the mates may have been lost."""
-        if job.yielded_us == NEVER or job.agreed_us != NEVER:
-            return FOREVER
-        return job.yielded_us + self.about.protocol.groups[job.group].group.terms.ask_us
+        return bool(job.attempt) or self.about.protocol.groups[job.group].asking_since_us != NEVER
 
     def _forget_ended(self, now_us: int) -> None:
         """Drop groups whose members have all ended: they need no more messages."""
@@ -435,10 +446,5 @@ class Desk:
         about.jobs = {name: job for name, job in about.jobs.items() if job.group in known}
 
 
-def _agreed_due_us(job: MateJob) -> int:
-    """Return when its reservation is due: at its time, or a second after the last try that failed."""
-    return job.agreed_us if job.yielded_us < job.agreed_us else job.yielded_us + SECOND
-
-
-def _nobody_starts(now_us: int, row: int, fuse_us: int) -> None:
+def _not_set(now_us: int, row: int, fuse_us: int) -> None:
     raise AssertionError("the core has not said how to start a job")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from cohabit.core.columns import HOLDING, STATE
+from cohabit.core.mates.coordinator import given_up_from
+from cohabit.core.mates.state import GroupState
 from cohabit.core.state import State
-from cohabit.model.peer import NEVER, READY, UNSUBMITTED
-from cohabit.model.units import SECOND
+from cohabit.model.peer import COMMITTED, IDLE, NEVER, READY, UNSUBMITTED
+from cohabit.model.units import FOREVER, SECOND
 
 UNHEARD = 3  # after this many questions without an answer, what was heard before counts as old
 
@@ -20,9 +22,15 @@ def why_not_together(state: State, row: int, now_us: int) -> str:
     quiet_us = UNHEARD * group.group.terms.ask_us
     others = ", ".join(
         f"{domain}:{group.group.job(domain)} {_where(one.phase)}{_unheard(domain, one.heard_us, now_us, quiet_us)}"
+        f"{_given_up(group, domain, now_us, quiet_us)}"
         for domain, one in group.views.items()
     )
+    if job.group in about.deadlocked:
+        others += f"; deadlock, groups wait for each other's nodes: {about.deadlock}"
     if state.jobs[STATE, row] == HOLDING:
+        if group.record.phase == COMMITTED:
+            left_s = max(group.record.start_at_us - now_us, 0) / SECOND
+            return f"it keeps {len_nodes(state, row)} and starts in {left_s:.0f} s, together with its mates: {others}"
         since_us = job.first_chosen_us if job.first_hold_us == NEVER else job.first_hold_us
         held_s = (now_us - since_us) / SECOND
         return f"it keeps {len_nodes(state, row)} and waits for its mates for {held_s:.0f} s: {others}"
@@ -31,8 +39,9 @@ def why_not_together(state: State, row: int, now_us: int) -> str:
             f"its nodes are reserved in {(job.agreed_us - now_us) / SECOND:.0f} s, for a start with its mates: {others}"
         )
     if job.yielded_us != NEVER:
-        return f"it gave up its turn ({job.yields} times so far) because its mates are not ready: {others}"
-    return ""
+        so_far = "1 time" if job.yields == 1 else f"{job.yields} times"
+        return f"it gave up its turn ({so_far} so far) because its mates are not ready: {others}"
+    return f"it waits for nodes that other groups hold: {others}" if job.group in about.deadlocked else ""
 
 
 def len_nodes(state: State, row: int) -> str:
@@ -48,5 +57,14 @@ def _unheard(domain: str, heard_us: int, now_us: int, quiet_us: int) -> str:
     return f" as far as is known ({domain} was not heard for {(now_us - heard_us) / SECOND:.0f} s)"
 
 
+def _given_up(group: GroupState, domain: str, now_us: int, quiet_us: int) -> str:
+    """Return a note when the job fails, if its mate's domain does not answer any more."""
+    until_us, heard_us = given_up_from(group, domain), group.views[domain].heard_us
+    if group.ready_since_us == NEVER or until_us >= FOREVER or now_us - max(heard_us, group.ready_since_us) <= quiet_us:
+        return ""
+    return f"; if it is not heard within {max(until_us - now_us, 0) / SECOND:.0f} s, this job fails"
+
+
 def _where(phase: str) -> str:
-    return {UNSUBMITTED: "is not submitted yet", READY: "could start"}.get(phase, f"is {phase}")
+    words = {UNSUBMITTED: "is not submitted yet", IDLE: "is in its queue", READY: "could start"}
+    return words.get(phase, f"is {phase}")

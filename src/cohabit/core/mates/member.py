@@ -38,6 +38,8 @@ def hear_prepare(turn: Turn, one: GroupState, asked: peer.Prepare) -> None:
         leave(turn, one, "its coordinator has begun another attempt", tell=record.phase in (COMMITTED, RUNNING))
     if record.phase != IDLE:
         _say_no(turn, one, asked, f"the job is {record.phase}")
+        if record.phase in _DONE:  # the coordinator has missed it, and would ask for ever
+            tell_status(turn, one, asked.sender, ask=False)
         return
     enter(turn, one, asked.attempt, asked.sender, asked.members, asked.lease_us)
     _note_question(turn, one, asked)
@@ -95,9 +97,7 @@ def hear_commit(turn: Turn, one: GroupState, decided: peer.Commit) -> None:
         return
     if not ours or record.phase != VOTED:
         reason = "the reservation is over"
-        turn.send(
-            peer.Abort, one, decided.sender, attempt=decided.attempt, coordinator=decided.sender, reason=reason
-        )  # fmt: skip
+        turn.send(peer.Abort, one, decided.sender, attempt=decided.attempt, coordinator=decided.sender, reason=reason)
         return
     latest_us = decided.start_at_us + one.group.terms.late_us
     if latest_us > record.lease_end_us or turn.now_us > latest_us:
@@ -128,7 +128,7 @@ def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
     """Record the status of a mate, act on it, and answer if it asked."""
     view, record = one.views[said.sender], one.record
     if said.phase in (READY, *_DONE) and view.phase != said.phase:
-        note_news(one)
+        note_news(turn, one)
     view.wants_estimate = said.wants_estimate
     if view.phase not in _DONE and said.attempt >= view.attempt:
         view.phase, view.attempt, view.coordinator = said.phase, said.attempt, said.coordinator
@@ -144,7 +144,7 @@ def hear_status(turn: Turn, one: GroupState, said: peer.Status) -> None:
         one.answer = said  # at the end of the step: an attempt that begins with it is part of the answer
     answers = said.answers_epoch == turn.state.epoch and said.answers_us >= one.asking_since_us != NEVER
     if answers and said.phase not in (RESERVING, VOTED, COMMITTED):
-        one.answered = True
+        view.answered = True
 
 
 def _says_left(one: GroupState, said: peer.Status) -> bool:
@@ -205,10 +205,10 @@ def go_on(turn: Turn, one: GroupState) -> None:
 
 
 def _start(turn: Turn, one: GroupState) -> None:
-    record, terms = one.record, one.group.terms
+    record = one.record
     record.fuse_us = fuse_us(turn, one)
     record.phase = FREE if record.fuse_us == FOREVER else RUNNING  # free: it may run alone, or it has no mates left
-    turn.order(StartMate, one, not_after_us=record.start_at_us + terms.late_us, fuse_us=record.fuse_us)
+    turn.order(StartMate, one, fuse_us=record.fuse_us)
     one.failures = 0
     for domain in turn.others(one):
         turn.send(peer.Started, one, domain, attempt=record.attempt, coordinator=record.coordinator)

@@ -15,6 +15,7 @@ from cohabit.core.mates.state import (
     Expects,
     GroupState,
     Heard,
+    Inform,
     Input,
     Joined,
     MatesExpect,
@@ -115,6 +116,9 @@ def _deal_with(turn: Turn, told: Input) -> list[str]:
         case Expects(_, estimate_us):
             for domain in turn.mates(one):
                 tell_status(turn, one, domain, ask=False, estimate_us=estimate_us)
+        case Inform():
+            for domain in turn.mates(one):
+                tell_status(turn, one, domain, ask=False)
         case StartFailed(_, attempt, reason):
             if one.record.phase in (RUNNING, FREE) and one.record.attempt == attempt:
                 one.record.phase = RUNNING
@@ -140,7 +144,9 @@ def _set_ready(turn: Turn, one: GroupState, ready: bool) -> None:
         one.ask_us = one.asking_since_us = turn.now_us
         one.ready_since_us = turn.now_us if one.ready_since_us == NEVER else one.ready_since_us
         one.answered = False
-        note_news(one)
+        for view in one.views.values():
+            view.answered = False
+        note_news(turn, one)
     if one.ready and not ready:
         one.asking_since_us = NEVER
         if one.record.phase == IDLE and one.told_ready:
@@ -162,10 +168,14 @@ def _conclude(turn: Turn, one: GroupState) -> None:
     if one.record.phase != IDLE or not one.ready:
         one.asking_since_us = NEVER
         return
-    leads = min(coordinator.required(turn, one)) == turn.domain
-    if leads or one.answered or turn.now_us >= one.asking_since_us + one.group.terms.patience_us:
+    if one.answered or coordinator.all_known(turn, one) or turn.now_us >= _patience_ends_us(one):
         one.asking_since_us = NEVER
         turn.order(NotNow, one)
+
+
+def _patience_ends_us(one: GroupState) -> int:
+    """Return until when this side waits for answers; infinity if it does not ask."""
+    return FOREVER if one.asking_since_us == NEVER else one.asking_since_us + one.group.terms.patience_us
 
 
 def _reserved(turn: Turn, one: GroupState, told: Reserved) -> None:
@@ -222,6 +232,10 @@ def _hear(turn: Turn, message: peer.Message) -> list[str]:
     if problem := peer.what_is_wrong(message) or _not_for_us(turn, message) or _replayed(turn, message):
         turn.refuse(problem)
         return []
+    if isinstance(message, peer.Announce | peer.Status):
+        turn.state.standings.pop(message.sender, None)
+        if message.standing is not None:
+            turn.state.standings[message.sender] = message.standing
     one = turn.state.groups.get(message.group)
     if one is None:
         turn.refuse(f"group {message.group} is not known here")
@@ -263,7 +277,7 @@ def _hear_announcement(turn: Turn, one: GroupState, said: peer.Announce) -> None
     if said.withdrawn:
         view.phase = GONE
         view.over = True
-        note_news(one)
+        note_news(turn, one)
     elif view.phase == UNSUBMITTED:
         view.phase = IDLE
         tell_status(turn, one, said.sender, ask=False)
@@ -284,11 +298,10 @@ def _not_for_us(turn: Turn, message: peer.Message) -> str:
     if message.receiver != turn.domain:
         return f"a message for {message.receiver} came to {turn.domain}"
     about = turn.state.groups.get(message.group)
-    if message.sender in turn.state.peers or (about is not None and message.sender in about.views):
+    known = not turn.state.peers or message.sender in turn.state.peers
+    if known or (about is not None and message.sender in about.views):
         return ""
-    if not any(message.sender in one.views for one in turn.state.groups.values()):
-        return f"domain {message.sender} is not a mate of any job here"
-    return ""
+    return f"domain {message.sender} is no peer of {turn.domain}"
 
 
 def _replayed(turn: Turn, message: peer.Message) -> str:
@@ -323,8 +336,7 @@ def _advance(turn: Turn, one: GroupState) -> None:
 def _due(turn: Turn, one: GroupState) -> int:
     """Return when the group needs a Tick."""
     if one.record.phase == IDLE:
-        patience_us = one.asking_since_us + one.group.terms.patience_us if one.asking_since_us != NEVER else FOREVER
-        return min(coordinator.waits_until(turn, one), patience_us)
+        return min(coordinator.waits_until(turn, one), _patience_ends_us(one))
     if one.record.phase not in _BOUND:
         return FOREVER
     due = [bound_until(one), FOREVER if one.record.phase == RESERVING else one.ask_us]

@@ -6,8 +6,20 @@ scheme; nothing here knows the scheme of the other side. The protocol starts two
 
 from __future__ import annotations
 
+from cohabit.model.errors import InputError
 from cohabit.model.peer import NEVER
-from cohabit.model.scheme import HOLD, YIELD, Scheme
+from cohabit.model.scheme import AGREE, HOLD, YIELD, Scheme
+from cohabit.model.units import FOREVER
+
+
+def refuse_on_shared_nodes(scheme: Scheme, exclusive: bool) -> None:
+    """Refuse the scheme agree where jobs share nodes: it reserves nodes, and shared nodes have no reservations yet."""
+    if scheme.scheme == AGREE and not exclusive:
+        raise InputError(
+            "scheme agree reserves whole nodes, but the policy lets jobs share nodes",
+            "coscheduling",
+            "use the scheme hold or yield, or a policy that gives out whole nodes",
+        )
 
 
 def when_not_together(
@@ -21,11 +33,12 @@ def when_not_together(
     return HOLD if wants_hold and held_nodes + job_nodes <= scheme.most_held * all_nodes else YIELD
 
 
-def next_release_us(scheme: Scheme, rank: int, first_us: int, now_us: int) -> int | None:
-    """Return the first release after now; releases begin one period (and the domain's offset) after `first_us`."""
+def next_release_us(scheme: Scheme, rank: int, now_us: int) -> int:
+    """Return the first release after now. Releases are a period apart, moved by the domain's offset; the first comes
+    one period after 0."""
     if not scheme.enabled or not scheme.release_us:
-        return None
-    first = first_us + rank * scheme.offset_us
+        return FOREVER
+    first = rank * scheme.offset_us
     return first + max((now_us - first) // scheme.release_us + 1, 1) * scheme.release_us
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from cohabit.model.group import Group
-from cohabit.model.peer import IDLE, NEVER, UNSUBMITTED, Message, Status
+from cohabit.model.peer import IDLE, NEVER, UNSUBMITTED, Message, Standing, Status
 from cohabit.model.units import FOREVER
 
 
@@ -38,6 +38,7 @@ class MateView(msgspec.Struct):
     wants_estimate: bool = False  # it asks when this side could start
     expects_us: int = NEVER  # when it could start, as it reported, on this side's clock
     over: bool = False  # its run in the present attempt has ended
+    answered: bool = False  # it has answered since this side began to ask
 
 
 class Ballot(msgspec.Struct):
@@ -67,7 +68,7 @@ class GroupState(msgspec.Struct):
     asking_since_us: int = NEVER  # this side could start and waits for an answer from its mates
     wants_estimate: bool = False
     told_ready: bool = False  # the mates were told that this side could start
-    answered: bool = False  # the answer has come
+    answered: bool = False  # an attempt has failed since this side began to ask
     answer: Status | None = None  # a question to be answered at the end of this step
     due_us: int = FOREVER  # when it needs a Tick
     heard_prepare_us: int = NEVER
@@ -98,7 +99,9 @@ class MatesState(msgspec.Struct):
     groups: dict[str, GroupState] = {}
     seen: dict[str, Seen] = {}
     due_us: int = FOREVER  # when the first group needs a Tick
-    peers: tuple[str, ...] = ()  # the domains it accepts messages from; none: those that have a mate of a job here
+    standing: Standing | None = None  # what the mates are told of this domain's nodes
+    standings: dict[str, Standing] = {}  # what they last told of theirs
+    peers: tuple[str, ...] = ()  # the domains that may speak; none: whoever carries the messages sees to it
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------
@@ -133,6 +136,12 @@ class Expects(msgspec.Struct, frozen=True):
 
     group: str
     estimate_us: int
+
+
+class Inform(msgspec.Struct, frozen=True):
+    """Tell the mates where this side stands."""
+
+    group: str
 
 
 class StartFailed(msgspec.Struct, frozen=True):
@@ -177,7 +186,7 @@ class Recovered(msgspec.Struct, frozen=True):
     same_clock: bool = True
 
 
-Input = Joined | Ready | Reserved | Expects | StartFailed | Ended | Withdrawn | Heard | Tick | Recovered
+Input = Joined | Ready | Reserved | Expects | Inform | StartFailed | Ended | Withdrawn | Heard | Tick | Recovered
 
 
 # ---- orders. Each names (group, attempt), so giving it twice does no harm. ------------------------------------------
@@ -211,10 +220,9 @@ class Release(_Order, frozen=True):
 
 
 class StartMate(_Order, frozen=True):
-    """Start the job now, on the nodes kept for it; not later than `not_after_us`. The executor stops and requeues it
-    when its clock reaches `fuse_us`, whether or not the controller is alive then."""
+    """Start the job now, on the nodes kept for it. The executor stops and requeues it when its clock reaches `fuse_us`,
+    whether or not the controller is alive then."""
 
-    not_after_us: int = NEVER
     fuse_us: int = FOREVER
 
 

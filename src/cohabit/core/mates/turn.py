@@ -36,7 +36,9 @@ class Turn:
     def send_about(self, kind: type[peer.Message], group: str, receiver: str, **fields: Any) -> None:
         """Send a message about a group that may be unknown here."""
         self.state.seq += 1
-        head: dict[str, Any] = {"group": group, "sender": self.domain, "receiver": receiver}
+        head: dict[str, Any] = {"group": group, "sender": self.domain, "receiver": receiver, "version": peer.VERSION}
+        if kind in (peer.Announce, peer.Status):
+            head["standing"] = self.state.standing
         self.outcome.messages.append(kind(**head, epoch=self.state.epoch, seq=self.state.seq, **fields))
 
     def order(self, kind: type[Order], one: GroupState, **fields: Any) -> None:
@@ -128,17 +130,17 @@ def back_off(turn: Turn, one: GroupState) -> None:
     one.failures += 1
 
 
-def note_news(one: GroupState) -> None:
-    """Clear the delay because a member has become ready: the reason for earlier failures may be gone. Never try twice
-    in an instant."""
-    one.try_us = min(one.try_us, one.failed_us + 1)
+def note_news(turn: Turn, one: GroupState) -> None:
+    """Clear the delay because a member has become ready: the reason for earlier failures may be gone."""
+    one.try_us = min(one.try_us, turn.now_us)
 
 
 def back_off_us(one: GroupState, domain: str) -> int:
     """Return the delay: longer after every failure, and never the same for two groups or two domains, so that attempts
     cannot chase each other for ever."""
     wait_us = one.group.terms.retry_us << min(one.failures, MOST_DOUBLINGS)
-    spread = crc32(f"{one.group.name}\0{domain}\0{one.failures}".encode()) % 1024
+    position = one.group.domains().index(domain)
+    spread = crc32(f"{one.group.name}\0{position}\0{one.failures}".encode()) % 1024
     return wait_us + wait_us * spread // 2048
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,8 +26,8 @@ _STATES = {
 }  # fmt: skip
 
 
-def as_csv(views: Iterable[dict[str, Any]]) -> str:
-    """One row per job; lists of nodes as counts."""
+def as_csv(views: Iterable[Mapping[str, Any]]) -> str:
+    """Return one row per job; lists of nodes as counts."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -36,23 +36,33 @@ def as_csv(views: Iterable[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def as_sacct(views: Iterable[dict[str, Any]]) -> str:
-    """One line per job under a header, cells between bars."""
+def as_sacct(views: Iterable[Mapping[str, Any]]) -> str:
+    """Return one line per job under a header, cells between bars."""
     lines = ["|".join(SACCT)]
     lines += ["|".join(_sacct_cells(view)) for view in views]
     return "\n".join(lines) + "\n"
 
 
-def _sacct_cells(view: dict[str, Any]) -> list[str]:
+def _sacct_cells(view: Mapping[str, Any]) -> list[str]:
     start, end = view["started_at"], view["ended_at"]
     elapsed = "" if start is None or end is None else str(max(round(end - start), 0))
     code = f"{view['exit_status'] or 0}:{view['exit_signal'] or 0}"
     name = str(view["program"] or view["name"]).replace("\n", " ").replace("|", "/")
     return [
-        view["job"], view["user"], name, "", _STATES.get(view["state"], "FAILED"), _date(view["submitted_at"]),
-        _date(start), _date(end), elapsed, str(max(round(view["limit_s"] / 60), 1)),
-        str(view["cores"] or view["processes"]), str(len(view["nodes"]) or 1), code,
-    ]  # fmt: skip
+        view["job"],
+        view["user"],
+        name,
+        "",
+        _STATES.get(view["state"], "FAILED"),
+        _date(view["submitted_at"]),
+        _date(start),
+        _date(end),
+        elapsed,
+        str(max(round(view["limit_s"] / 60), 1)),
+        str(view["cores"] or view["processes"]),
+        str(len(view["nodes"]) or 1),
+        code,
+    ]
 
 
 def _date(at: float | None) -> str:

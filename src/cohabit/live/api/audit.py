@@ -55,10 +55,10 @@ class Audit:
         self.failed = 0  # lines that could not be written
 
     async def note(
-        self, who: str, role: str, origin: str, action: str, about: str, status: int, said: str = ""
+        self, user: str, role: str, origin: str, action: str, about: str, status: int, said: str = ""
     ) -> None:
         """Write an entry; return when it is in the file, or when the write has failed and was logged."""
-        self._add(who, role, origin, action, about, status, said)
+        self._add(user, role, origin, action, about, status, said)
         await self.written()
 
     def refuse(self, one: Refused) -> None:
@@ -68,7 +68,7 @@ class Audit:
         self._refusals[origin] += 1
         loop = asyncio.get_running_loop()
         if self._telling is None:
-            self._telling = loop.call_later(60.0, self._tell_rest)
+            self._telling = loop.call_later(60.0, self.close)
         if self._refusals[origin] <= REFUSALS_A_MINUTE:
             self._add(one.user, one.role, one.came_from or one.origin, one.action, one.about, one.status, one.said)
             loop.call_soon(self._write)
@@ -79,11 +79,7 @@ class Audit:
         self._write()
 
     def close(self) -> None:
-        """Write the refusals counted so far."""
-        self._tell_rest()
-
-    def _tell_rest(self) -> None:
-        """Write a line for every origin with more refusals than were written."""
+        """Write a line for every origin with more refusals than were written; also done once a minute."""
         if self._telling is not None:
             self._telling.cancel()
         refusals, self._refusals, self._telling = self._refusals, Counter(), None
@@ -93,9 +89,17 @@ class Audit:
                 self._add("", "", origin, "refused", "", 429, said)
         self._write()
 
-    def _add(self, who: str, role: str, origin: str, action: str, about: str, status: int, said: str) -> None:
-        entry = {"at": time.time(), "user": _text(who), "role": role, "from": _text(origin), "action": _text(action),
-                 "about": _text(about), "status": status, "said": _text(said)}  # fmt: skip
+    def _add(self, user: str, role: str, origin: str, action: str, about: str, status: int, said: str) -> None:
+        entry = {
+            "at": time.time(),
+            "user": _text(user),
+            "role": role,
+            "from": _text(origin),
+            "action": _text(action),
+            "about": _text(about),
+            "status": status,
+            "said": _text(said),
+        }
         self._lines.append(msgspec.json.encode(entry) + b"\n")
 
     def _write(self) -> None:

@@ -49,12 +49,12 @@ class Caller:
 
     @property
     def operates(self) -> bool:
-        """Whether the caller may see and change what belongs to other users."""
+        """True if the caller may see and change what belongs to other users."""
         return self.role in (OPERATOR, ADMIN)
 
     @property
     def administers(self) -> bool:
-        """Whether the caller may make tokens for other users."""
+        """True if the caller may make tokens for other users."""
         return self.role == ADMIN
 
 
@@ -65,15 +65,15 @@ class Accounts:
         self._tokens = tokens
         self._known: dict[int | str, tuple[float, Account | None]] = {}
 
-    async def find(self, who: int | str) -> Account | None:
+    async def find(self, uid_or_name: int | str) -> Account | None:
         """Return an account by uid or name; None: there is none."""
-        known = self._known.get(who)
+        known = self._known.get(uid_or_name)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
-        found = await asyncio.to_thread(_look_up, who)
+        found = await asyncio.to_thread(_look_up, uid_or_name)
         if len(self._known) > 10_000:
             self._known.clear()
-        self._known[who] = (time.monotonic() + REMEMBERED_S, found)
+        self._known[uid_or_name] = (time.monotonic() + REMEMBERED_S, found)
         return found
 
     async def name_of(self, number: int) -> str:
@@ -101,8 +101,9 @@ class Door:
     def __init__(self, settings: ApiSettings, tokens: Tokens, accounts: Accounts, sessions: PageSessions) -> None:
         self._settings, self._tokens, self._accounts, self._sessions = settings, tokens, accounts, sessions
         self._own = os.geteuid()
-        found = (_look_up(int(name) if name.isdigit() else name) for name, one in settings.users.items()
-                 if one.role != USER)  # fmt: skip
+        found = (
+            _look_up(int(name) if name.isdigit() else name) for name, one in settings.users.items() if one.role != USER
+        )
         self._favoured = {0, self._own, *(one.uid for one in found if one is not None)}
 
     async def caller(self, state: Mapping[str, Any], headers: Mapping[str, str], asked: Asked) -> Caller:
@@ -110,8 +111,7 @@ class Door:
         peer = state.get("peer")
         if isinstance(peer, Peer):
             name = await self._accounts.name_of(peer.uid)
-            return Caller(name, peer.uid, self.role_of(name, peer.uid), f"socket, process {peer.pid}", True,
-                          peer.gid)  # fmt: skip
+            return Caller(name, peer.uid, self.role_of(name, peer.uid), f"socket, process {peer.pid}", True, peer.gid)
         kind, _, text = headers.get("authorization", "").partition(" ")
         if kind.lower() == "page":
             return self._of_page(text.strip(), asked, state)
@@ -123,22 +123,37 @@ class Door:
         """Return the caller for a token that was sent."""
         token = self._tokens.check(text)
         if token is None:
-            raise Refusal(401, "the token is wrong, expired or revoked", "Authorization", "ask for a new one",
-                          noted=self._what_is_wrong(text))  # fmt: skip
+            raise Refusal(
+                401,
+                "the token is wrong, expired or revoked",
+                "Authorization",
+                "ask for a new one",
+                noted=self._what_is_wrong(text),
+            )
         return self._known(token, state)
 
     def _of_page(self, text: str, asked: Asked, state: Mapping[str, Any]) -> Caller:
         name = self._sessions.check(text, asked)
         token = None if name is None else self._tokens.get(name)
         if token is None:
-            raise Refusal(401, "the session is over, or the request is not signed as it should be", "Authorization",
-                          "open the page again: cohabit page")  # fmt: skip
+            raise Refusal(
+                401,
+                "the session is over, or the request is not signed as it should be",
+                "Authorization",
+                "open the page again: cohabit page",
+            )
         return self._known(token, state)
 
     def _known(self, token: Token, state: Mapping[str, Any]) -> Caller:
-        return Caller(token.user, token.number, self.role_of(token.user, token.number),
-                      f"{state.get('address', '')}, token {token.id}", False, token=token.id,
-                      page=token.page)  # fmt: skip
+        return Caller(
+            token.user,
+            token.number,
+            self.role_of(token.user, token.number),
+            f"{state.get('address', '')}, token {token.id}",
+            False,
+            token=token.id,
+            page=token.page,
+        )
 
     def _what_is_wrong(self, text: str) -> str:
         """For the audit log only."""
@@ -152,11 +167,11 @@ class Door:
         return f"not the secret of token {found.id}"
 
     def still(self, caller: Caller) -> bool:
-        """Whether the caller's token is still valid; checked again during long answers."""
+        """Return whether the caller's token is still valid; checked again during long answers."""
         return not caller.token or self._tokens.valid(caller.token)
 
     def favours(self, uid: int) -> bool:
-        """Whether a local user is root, the serving user or an operator; some connections are reserved for these."""
+        """Return whether a local user is root, the serving user or an operator: some connections are theirs alone."""
         return uid in self._favoured
 
     def role_of(self, name: str, number: int) -> str:
@@ -166,9 +181,9 @@ class Door:
         return self._settings.limits_of(name).role
 
 
-def _look_up(who: int | str) -> Account | None:
+def _look_up(uid_or_name: int | str) -> Account | None:
     try:
-        found = pwd.getpwuid(who) if isinstance(who, int) else pwd.getpwnam(who)
+        found = pwd.getpwuid(uid_or_name) if isinstance(uid_or_name, int) else pwd.getpwnam(uid_or_name)
     except (KeyError, OverflowError, ValueError):
         return None
     groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))

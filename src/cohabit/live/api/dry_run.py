@@ -17,6 +17,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.protocols import PolicySet
+from cohabit.live.api.views import node_numbers
 from cohabit.live.controller.clock import BootClock
 from cohabit.live.controller.controller import Controller
 from cohabit.live.controller.refusals import Busy, CannotTake
@@ -42,7 +43,7 @@ class Foresight(NamedTuple):
     """The prediction of the copy."""
 
     start_us: int | None
-    nodes: tuple[int, ...]
+    nodes: list[int]
     why: str
 
 
@@ -51,9 +52,13 @@ class LookingAhead:
     the scheduler for as long as a checkpoint does, so one copy then serves all requests within a few seconds."""
 
     def __init__(
-        self, controller: Controller, clock: BootClock, cluster: Cluster, policies: PolicySet,
+        self,
+        controller: Controller,
+        clock: BootClock,
+        cluster: Cluster,
+        policies: PolicySet,
         waiting: Callable[[], int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._controller, self._clock, self._cluster, self._policies = controller, clock, cluster, policies
         self._waiting, self._one, self._copy = waiting, asyncio.Semaphore(1), (0, b"")
         self._slots = Slots(MOST_AT_ONCE, OF_ONE_USER)
@@ -94,12 +99,12 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
         raise InputError(what, "", advice(refusal.reason, job, cluster))
     why = why_waiting(core.state, policies, name, now_us)
     if (start := _start_of(name, commands)) is not None:
-        return Foresight(now_us, _numbers(start), "it would start at once")
+        return Foresight(now_us, node_numbers(start.nodes), "it would start at once")
     if job.held:
-        return Foresight(None, (), "it would wait until it is released")
+        return Foresight(None, [], "it would wait until it is released")
     if job.mates is not None:
-        return Foresight(None, (), "it starts together with its mates; when they are ready is not known here")
-    return _live_on(core, name, now_us, why, _wake(commands, FOREVER))
+        return Foresight(None, [], "it starts together with its mates; when they are ready is not known here")
+    return _live_on(core, name, now_us, why, _wake(commands, core.state.wake_us))
 
 
 def _live_on(core: SchedulerCore, name: str, now_us: int, why: str, wake_us: int) -> Foresight:
@@ -107,21 +112,21 @@ def _live_on(core: SchedulerCore, name: str, now_us: int, why: str, wake_us: int
     until = time.monotonic() + PATIENCE_S
     for _ in range(MOST_STEPS):
         if time.monotonic() > until:
-            return Foresight(None, (), f"{why}; a start was not found within {PATIENCE_S:g} s of looking ahead")
+            return Foresight(None, [], f"{why}; a start was not found within {PATIENCE_S:g} s of looking ahead")
         events, at_us = _next_facts(core, now_us, wake_us)
         if not events:
-            return Foresight(None, (), f"{why}; as things stand it does not start by itself")
+            return Foresight(None, [], f"{why}; as things stand it does not start by itself")
         if any(isinstance(one, Woken) for one in events):
             wake_us = FOREVER
         now_us = at_us
         commands = core.step(now_us, events)
         wake_us = _wake(commands, wake_us)
         if (start := _start_of(name, commands)) is not None:
-            return Foresight(now_us, _numbers(start), why)
+            return Foresight(now_us, node_numbers(start.nodes), why)
         if name not in core.state.rows:
-            return Foresight(None, (), f"{why}; it would be cancelled, as a job it depends on does not end well")
+            return Foresight(None, [], f"{why}; it would be cancelled, as a job it depends on does not end well")
         time.sleep(0)  # let the scheduler's thread run first
-    return Foresight(None, (), f"{why}; a start was not found within {MOST_STEPS} steps of looking ahead")
+    return Foresight(None, [], f"{why}; a start was not found within {MOST_STEPS} steps of looking ahead")
 
 
 def _next_facts(core: SchedulerCore, now_us: int, wake_us: int) -> tuple[list[Event], int]:
@@ -144,10 +149,6 @@ def _next_facts(core: SchedulerCore, now_us: int, wake_us: int) -> tuple[list[Ev
 
 def _start_of(name: str, commands: list[Command]) -> StartJob | None:
     return next((one for one in commands if isinstance(one, StartJob) and one.job_id == name), None)
-
-
-def _numbers(start: StartJob) -> tuple[int, ...]:
-    return tuple(node for first, count in start.nodes for node in range(first, first + count))
 
 
 def _wake(commands: list[Command], before_us: int) -> int:

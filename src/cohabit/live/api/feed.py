@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from cohabit.live.controller.slots import Slots
@@ -70,19 +70,16 @@ class Feed:
                     listener.queue.put_nowait(one)
 
     @contextmanager
-    def waiting(self, name: str) -> Iterator[Callable[[float], Awaitable[bool]]]:
+    def waiting(self, name: str) -> Iterator[Callable[[float], Awaitable[None]]]:
         """Miss no change of this job within the block; the yielded function waits for one, at most so many seconds."""
         event = asyncio.Event()
         self._waiting[name].add(event)
         if self.closed:
             event.set()
 
-        async def changed(patience_s: float) -> bool:
-            try:
+        async def changed(patience_s: float) -> None:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(event.wait(), patience_s)
-                return True
-            except TimeoutError:
-                return False
 
         try:
             yield changed

@@ -32,6 +32,7 @@ class GroupTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_s: float = 30.0
     dead_after_s: float = 180.0
     when_dead: str = "start_alone"
+    give_up_s: float = 86_400.0  # when_dead = "wait": the job fails after its mate has been dead for so long
     overlap_s: float = -1.0  # how long mates must be seen running together; -1: for the whole run
     window: list[WindowTable] = []
 
@@ -39,15 +40,22 @@ class GroupTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def group_of(name: str, table: GroupTable, domains: Sequence[str], where: str) -> Group:
     """Return the group with its terms checked; `domains`: this one and its peers."""
     terms = Terms(
-        lease_us=microseconds(table.lease_s), lead_us=microseconds(table.lead_s), late_us=microseconds(table.late_s),
-        round_trip_us=microseconds(table.round_trip_s), ask_us=microseconds(table.ask_s),
-        retry_us=microseconds(table.retry_s), dead_after_us=microseconds(table.dead_after_s),
-        when_dead=table.when_dead, watch_us=microseconds(table.overlap_s) if table.overlap_s >= 0 else -1,
-    )  # fmt: skip
+        lease_us=microseconds(table.lease_s),
+        lead_us=microseconds(table.lead_s),
+        late_us=microseconds(table.late_s),
+        round_trip_us=microseconds(table.round_trip_s),
+        ask_us=microseconds(table.ask_s),
+        retry_us=microseconds(table.retry_s),
+        dead_after_us=microseconds(table.dead_after_s),
+        when_dead=table.when_dead,
+        give_up_us=microseconds(table.give_up_s),
+        watch_us=microseconds(table.overlap_s) if table.overlap_s >= 0 else -1,
+    )
     windows = tuple(
         Window(one.first, one.second, microseconds(one.least_s), microseconds(one.most_s)) for one in table.window
     )
+    members = [Member(*pair) for pair in sorted(table.members.items())]  # the same order in every domain
     try:
-        return make_group(name, [Member(*pair) for pair in table.members.items()], terms, windows, tuple(domains))
+        return make_group(name, members, terms, windows, tuple(domains))
     except InputError as error:
         raise InputError(error.what, f"{where}: {error.where}", error.fix) from error

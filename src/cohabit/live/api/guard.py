@@ -30,9 +30,11 @@ class Guard:
     """ASGI middleware around the app."""
 
     def __init__(
-        self, app: Callable[[Scope, Receive, Send], Awaitable[None]], answered: Callable[[int], None],
+        self,
+        app: Callable[[Scope, Receive, Send], Awaitable[None]],
+        answered: Callable[[int], None],
         refused: Callable[[Scope, int], Awaitable[None]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._app, self._answered, self._refused = app, answered, refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,8 +96,13 @@ def _note(scope: Scope, status: int, took_s: float) -> None:
     """Log a request, if the log level includes every request."""
     if log.isEnabledFor(logging.INFO):
         state, method, path = scope.get("state", {}), scope["method"], scope["path"]
-        more = {"method": method, "path": path, "status": status, "user": state.get("user", ""),
-                "ms": round(1000 * took_s, 1)}  # fmt: skip
+        more = {
+            "method": method,
+            "path": path,
+            "status": status,
+            "user": state.get("user", ""),
+            "ms": round(1000 * took_s, 1),
+        }
         log.info("%s %r by %s: %d", method, path, more["user"] or "nobody", status, extra=more)
 
 
@@ -134,7 +141,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 async def _say(send: Send, status: int, error: str, where: str, fix: str) -> None:
     content = msgspec.json.encode({"error": error, "where": where, "fix": fix})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()),
-               (b"connection", b"close")]  # fmt: skip
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

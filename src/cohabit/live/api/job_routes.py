@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import PROBLEMS, Job, Service, Who, operator, reply
+from cohabit.live.api.routes import PROBLEMS, Identified, Job, Service, operator, reply
 from cohabit.live.api.shapes import Change, Foreseen, JobList, JobView, Submission, Taken, UserName, Why
 from cohabit.live.api.views import history
 from cohabit.live.controller.records import Record
@@ -25,7 +25,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}, "
 
 @router.post("", status_code=201, responses={201: {"model": Taken}, 200: {"model": Foreseen, "description": "Dry run"}})
 async def submit(
-    submission: Submission, parts: Service, caller: Who, dry_run: Annotated[bool, Query()] = False
+    submission: Submission, parts: Service, caller: Identified, dry_run: Annotated[bool, Query()] = False
 ) -> Response:
     """Submit a job; answer when it is durable. As a dry run: return where and when it would start."""
     if dry_run:
@@ -55,32 +55,40 @@ async def _foresee(parts: Parts, submission: Submission, caller: Caller) -> dict
     found, now_us = await parts.ahead.foresee(job)
     if found.start_us is None:
         return {"job": None, "start_at": None, "start_in_s": None, "nodes": None, "why": found.why}
-    return {"job": None, "start_at": found.start_us / SECOND, "start_in_s": (found.start_us - now_us) / SECOND,
-            "nodes": list(found.nodes), "why": found.why}  # fmt: skip
+    return {
+        "job": None,
+        "start_at": found.start_us / SECOND,
+        "start_in_s": (found.start_us - now_us) / SECOND,
+        "nodes": found.nodes,
+        "why": found.why,
+    }
 
 
 @router.get("", responses={200: {"model": JobList}})
 async def jobs(
-    parts: Service, caller: Who, state: States | None = None, user: UserName = "",
+    parts: Service,
+    caller: Identified,
+    state: States | None = None,
+    user: UserName = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[str, Query(max_length=20, pattern="^[0-9]*$")] = "",
-) -> Response:  # fmt: skip
+) -> Response:
     """List jobs, the latest first: queued and running ones unless another state is requested."""
-    whose = await parts.looking.whose(caller, user)
+    owner = await parts.looking.listed_user(caller, user)
     at = min(int(before), 2**62) if before else None
-    page = await parts.looking.page(state or "", whose, limit, at)
+    page = await parts.looking.page(state or "", owner, limit, at)
     views = [await parts.looking.view(one, caller) for one in page.jobs]
     return reply({"jobs": views, "next": None if page.before is None else str(page.before)})
 
 
 @router.get("/{job}", responses={200: {"model": JobView}})
-async def show(job: Job, parts: Service, caller: Who) -> Response:
+async def show(job: Job, parts: Service, caller: Identified) -> Response:
     """Return one job."""
     return reply(await parts.looking.full_view(job, caller))
 
 
 @router.patch("/{job}", responses={200: {"model": JobView}})
-async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Response:
+async def change(job: Job, wishes: Change, parts: Service, caller: Identified) -> Response:
     """Change the limit or the priority of a waiting job; more of either needs an operator."""
     record = (await parts.looking.job(job, caller)).record
     limit_us = None if wishes.limit_s is None else microseconds(wishes.limit_s)
@@ -91,7 +99,7 @@ async def change(job: Job, wishes: Change, parts: Service, caller: Who) -> Respo
 
 
 @router.get("/{job}/why", responses={200: {"model": Why}})
-async def why(job: Job, parts: Service, caller: Who) -> Response:
+async def why(job: Job, parts: Service, caller: Identified) -> Response:
     """Explain why a job waits, and why it waited before."""
     found = await parts.looking.job(job, caller)
     explained = await parts.controller.why(job)
@@ -104,7 +112,7 @@ async def why(job: Job, parts: Service, caller: Who) -> Response:
 
 
 @router.post("/{job}/cancel", responses={200: {"model": JobView}})
-async def cancel(job: Job, parts: Service, caller: Who) -> Response:
+async def cancel(job: Job, parts: Service, caller: Identified) -> Response:
     """Cancel a running or waiting job; of an array, all remaining members."""
     await parts.looking.job(job, caller)
     await parts.change(caller, "cancel", job, parts.controller.cancel(job))
@@ -112,7 +120,7 @@ async def cancel(job: Job, parts: Service, caller: Who) -> Response:
 
 
 @router.post("/{job}/hold", responses={200: {"model": JobView}})
-async def hold(job: Job, parts: Service, caller: Who) -> Response:
+async def hold(job: Job, parts: Service, caller: Identified) -> Response:
     """Keep a waiting job from starting."""
     record = (await parts.looking.job(job, caller)).record
     await parts.change(caller, "hold", job, _hold(parts, record))
@@ -129,7 +137,7 @@ async def _hold(parts: Parts, record: Record) -> None:
 
 
 @router.post("/{job}/release", responses={200: {"model": JobView}})
-async def release(job: Job, parts: Service, caller: Who) -> Response:
+async def release(job: Job, parts: Service, caller: Identified) -> Response:
     """Let a held job start when its turn comes."""
     record = (await parts.looking.job(job, caller)).record
     await parts.change(caller, "release", job, _release(parts, record))
@@ -145,14 +153,18 @@ async def _release(parts: Parts, record: Record) -> None:
         return
     free = [name for name in _members(record) if parts.limits.may_release(record.user, name, limits)]
     if not free:
-        raise Refusal(409, f"at most {limits.max_running} jobs of its user may run", f"job {record.job_id}",
-                      "it is released when one of them ends")  # fmt: skip
+        raise Refusal(
+            409,
+            f"at most {limits.max_running} jobs of its user may run",
+            f"job {record.job_id}",
+            "it is released when one of them ends",
+        )
     for name in free:
         await parts.controller.release(name)
 
 
 @router.post("/{job}/requeue", responses={200: {"model": JobView}})
-async def requeue(job: Job, parts: Service, caller: Who) -> Response:
+async def requeue(job: Job, parts: Service, caller: Identified) -> Response:
     """Stop a running job and put it back into the queue."""
     await parts.looking.job(job, caller)
     await parts.change(caller, "requeue", job, parts.controller.requeue(job))
@@ -161,9 +173,11 @@ async def requeue(job: Job, parts: Service, caller: Who) -> Response:
 
 @router.get("/{job}/wait", responses={200: {"model": JobView}, 202: {"model": JobView, "description": "Not over yet"}})
 async def wait(
-    job: Job, parts: Service, caller: Who,
+    job: Job,
+    parts: Service,
+    caller: Identified,
     timeout_s: Annotated[float, Query(ge=0, le=3600, allow_inf_nan=False)] = 60.0,
-) -> Response:  # fmt: skip
+) -> Response:
     """Return the job as soon as it ends, or as it is at the timeout."""
     if not math.isfinite(timeout_s):
         raise Refusal(422, "is not a number of seconds", "timeout_s", "give 0 to 3600")
@@ -173,9 +187,13 @@ async def wait(
 
 @router.get("/{job}/output", responses=_TEXT, response_class=StreamingResponse)
 async def output(
-    job: Job, parts: Service, caller: Who, stream: Literal["stdout", "stderr"] = "stdout", follow: bool = False,
+    job: Job,
+    parts: Service,
+    caller: Identified,
+    stream: Literal["stdout", "stderr"] = "stdout",
+    follow: bool = False,
     offset: Annotated[int, Query(ge=0, le=2**62)] = 0,
-) -> Response:  # fmt: skip
+) -> Response:
     """Stream a job's output; with follow, continue until the job ends."""
     found = await parts.looking.job(job, caller)
     pieces = await parts.streams.output(found, caller, stream, follow, offset)

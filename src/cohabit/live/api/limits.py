@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from cohabit.core import columns
@@ -86,9 +86,11 @@ class Limits:
         have.limits = limits
         if limits.max_queued is not None and len(have.waiting) + len(names) > limits.max_queued:
             raise Refusal(
-                429, f"you have {len(have.waiting)} jobs queued and may have {limits.max_queued}", "max_queued",
+                429,
+                f"you have {len(have.waiting)} jobs queued and may have {limits.max_queued}",
+                "max_queued",
                 "wait for some of them, or cancel some",
-            )  # fmt: skip
+            )
         back = not held and limits.max_running is not None and have.free + len(names) > limits.max_running
         if back:
             self._mark("+", names)
@@ -98,10 +100,6 @@ class Limits:
         if held or back:
             have.held.update(names)
         return back
-
-    def taken(self, owner: int) -> None:
-        """Release the user's jobs that may start, now that the new ones are durable."""
-        self._let_go(owner)
 
     def withdraw(self, owner: int, names: Iterable[str]) -> None:
         """Forget jobs that were not accepted after all."""
@@ -113,18 +111,16 @@ class Limits:
         have = self._have[owner]
         if name in have.waiting:
             have.held.add(name)
-        if name in self._ours:
-            self._unmark(have, name)
-        self._let_go(owner)
+        self._unmark(have, name)
+        self.release_free(owner)
 
     def may_release(self, owner: int, name: str, limits: UserLimits) -> bool:
-        """Whether a hold may be lifted now; otherwise the job is held by the limit from now on."""
+        """Return whether a hold may be lifted now; otherwise the job is held by the limit from now on."""
         have = self._have[owner]
         have.limits = limits
         if limits.max_running is None or have.free < limits.max_running:
             have.held.discard(name)
-            if name in self._ours:
-                self._unmark(have, name)
+            self._unmark(have, name)
             return True
         if name in have.held and name not in self._ours:
             self._mark("+", [name])
@@ -136,11 +132,10 @@ class Limits:
         """Record that a job's hold was lifted."""
         have = self._have[owner]
         have.held.discard(name)
-        if name in self._ours:
-            self._unmark(have, name)
+        self._unmark(have, name)
 
     def keeps_back(self, name: str) -> bool:
-        """Whether a job is held by a limit."""
+        """Return whether a job is held by a limit."""
         return name in self._ours
 
     def turn(self, changes: list[Changed]) -> None:
@@ -158,13 +153,14 @@ class Limits:
                 (have.running if runs else have.waiting).add(one.name)
                 (have.waiting if runs else have.running).discard(one.name)
         for owner in concerned:
-            self._let_go(owner)
+            self.release_free(owner)
 
-    def let_all_go(self) -> None:
-        """Release every job that may start, now that the limits of the users are known."""
+    def open(self, limits: Mapping[int, UserLimits]) -> None:
+        """Set the limits of the users with jobs, and release every job that may start."""
         self._open = True
-        for owner in list(self._have):
-            self._let_go(owner)
+        for owner, own in limits.items():
+            self._have[owner].limits = own
+            self.release_free(owner)
 
     async def close(self) -> None:
         """Stop releasing jobs; the next server releases the rest."""
@@ -172,10 +168,6 @@ class Limits:
         for task in list(self._releasing):
             task.cancel()
         await asyncio.gather(*self._releasing, return_exceptions=True)
-
-    def know(self, owner: int, limits: UserLimits) -> None:
-        """Set the limits of a user from the site file."""
-        self._have[owner].limits = limits
 
     def owners(self) -> list[int]:
         """Return the users with jobs."""
@@ -185,12 +177,12 @@ class Limits:
         have = self._have[owner]
         for names in (have.waiting, have.running, have.held):
             names.discard(name)
-        if name in self._ours:
-            self._unmark(have, name)
+        self._unmark(have, name)
         if not have.waiting and not have.running:
             del self._have[owner]
 
-    def _let_go(self, owner: int) -> None:
+    def release_free(self, owner: int) -> None:
+        """Release the user's jobs that may start."""
         have = self._have.get(owner)
         while self._open and have is not None and have.kept_back:
             most = have.limits.max_running
@@ -218,9 +210,10 @@ class Limits:
             self._mark("-", [name])
 
     def _unmark(self, have: _Have, name: str) -> None:
-        have.kept_back.pop(name, None)
-        self._ours.discard(name)
-        self._mark("-", [name])
+        if name in self._ours:
+            have.kept_back.pop(name, None)
+            self._ours.discard(name)
+            self._mark("-", [name])
 
     def _read(self) -> set[str]:
         kept: set[str] = set()

@@ -16,8 +16,12 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        line = {"at": record.created, "level": record.levelname.lower(), "logger": record.name,
-                "message": record.getMessage()}  # fmt: skip
+        line = {
+            "at": record.created,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
         line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)

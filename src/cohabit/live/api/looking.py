@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 from sqlalchemy.exc import DBAPIError
 
 from cohabit.backend import output_names
 from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Accounts, Caller
+from cohabit.live.api.page.documents import JobDetails
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.views import job_view
 from cohabit.live.controller.controller import Controller
@@ -23,6 +23,7 @@ from cohabit.live.controller.retention import outputs_removed
 from cohabit.live.controller.standing import Listed, Standing
 
 REFUSED_EVERY_S = 0.05  # refusals are sent at multiples of this, to hide how long the lookup took
+PAGE = 1000  # jobs read at once
 SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only on request (`why`)
 
 
@@ -67,7 +68,7 @@ class Looking:
             return f"{REMOVED}, or it is not yours", SEE_KEEP
         return "there is no such job", "cohabit queue lists your jobs"
 
-    async def full_view(self, job: str, caller: Caller) -> dict[str, Any]:
+    async def full_view(self, job: str, caller: Caller) -> JobDetails:
         """Return one job as a document."""
         found = await self.job(job, caller)
         if found.record.phase == WAITS and not found.record.members and self._waiting() <= SHORT_QUEUE:
@@ -75,7 +76,7 @@ class Looking:
             found = explained.standing._replace(why=explained.why)
         return await self.view(found, caller)
 
-    async def view(self, found: Standing, caller: Caller) -> dict[str, Any]:
+    async def view(self, found: Standing, caller: Caller) -> JobDetails:
         """Return a job that was found as a document."""
         record, launch, stdout, stderr = found.record, found.launch, "", ""
         seen = may_see(caller, record)
@@ -92,21 +93,26 @@ class Looking:
         except DBAPIError as error:
             raise _unreadable(error) from error
 
-    async def between(
-        self, since_us: int, until_us: int, user: int | None, most: int, behind: tuple[int, str] | None = None
-    ) -> Sequence[Record]:
-        """Return the jobs that ended in this interval, by their end."""
-        try:
-            return await self._controller.between(since_us, until_us, user, most, behind)
-        except DBAPIError as error:
-            raise _unreadable(error) from error
+    async def ended(self, since_us: int, until_us: int, user: int | None) -> AsyncIterator[list[Record]]:
+        """Yield the jobs that ended in this interval, by their end, a page at a time."""
+        behind: tuple[int, str] | None = None
+        while True:
+            try:
+                page = await self._controller.between(since_us, until_us, user, PAGE, behind)
+            except DBAPIError as error:
+                raise _unreadable(error) from error
+            yield page
+            if len(page) < PAGE:
+                return
+            assert page[-1].end_us is not None
+            behind = (page[-1].end_us, page[-1].job_id)
 
     async def output_removed(self, record: Record) -> bool:
-        """Whether retention has removed the job's output from the place."""
+        """Return whether retention has removed the job's output from the place."""
         last = await self._controller.read(outputs_removed)
         return last is not None and record.end_us is not None and (record.end_us, record.job_id) <= last
 
-    async def whose(self, caller: Caller, wanted: str) -> int | None:
+    async def listed_user(self, caller: Caller, wanted: str) -> int | None:
         """Return the number of the user to list jobs of; None: all users. Only operators may list jobs of others."""
         if not wanted:
             return None if caller.operates else caller.number
@@ -128,7 +134,7 @@ def _file(pattern: str, record: Record, launch: Launch) -> str:
 
 
 def may_see(caller: Caller, record: Record) -> bool:
-    """Whether the caller owns the job or is an operator."""
+    """Return whether the caller owns the job or is an operator."""
     return caller.operates or (record.user >= 0 and record.user == caller.number)
 
 

@@ -6,7 +6,7 @@ request; the others are counted as they happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -19,24 +19,27 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        make = self._gauge
-        self.jobs = Gauge("cohabit_jobs", "Jobs that are not over.", ["state"], registry=self.registry)
-        self.nodes = Gauge("cohabit_nodes", "Nodes by what they do.", ["state"], registry=self.registry)
-        self.listeners = make("cohabit_event_listeners", "Callers who listen to events.")
-        self.submissions = self._counter("cohabit_submissions_total", "Submissions taken.")
-        self.refusals = Counter("cohabit_refusals_total", "Requests refused.", ["status"], registry=self.registry)
-        self.requests = Counter("cohabit_requests_total", "Requests answered.", ["status"], registry=self.registry)
-        self.ended = Counter("cohabit_jobs_ended_total", "Jobs that are over.", ["state"], registry=self.registry)
-        self.audit_failures = make("cohabit_audit_failures", "Audit lines that could not be written.")
-        self.left_out = make("cohabit_events_left_out", "Events of the journal on which the core raised.")
-        self.batches = self._counter("cohabit_batches_total", "Batches of facts the core was told.")
-        self.commit = self._histogram("cohabit_journal_commit_seconds", "A batch made durable.", _FAST)
-        self.passes = self._histogram("cohabit_pass_seconds", "The core's step for a batch.", _FAST)
-        self.ratio = self._histogram(
-            "cohabit_slowdown_actual_over_predicted", "Actual slowdown of a job over the predicted one.", _RATIOS
+        gauge, counter = partial(Gauge, registry=self.registry), partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.jobs = gauge("cohabit_jobs", "Jobs that are not over.", ["state"])
+        self.nodes = gauge("cohabit_nodes", "Nodes by what they do.", ["state"])
+        self.listeners = gauge("cohabit_event_listeners", "Callers who listen to events.")
+        self.submissions = counter("cohabit_submissions_total", "Submissions taken.")
+        self.refusals = counter("cohabit_refusals_total", "Requests refused.", ["status"])
+        self.requests = counter("cohabit_requests_total", "Requests answered.", ["status"])
+        self.ended = counter("cohabit_jobs_ended_total", "Jobs that are over.", ["state"])
+        self.audit_failures = gauge("cohabit_audit_failures", "Audit lines that could not be written.")
+        self.left_out = gauge("cohabit_events_left_out", "Events of the journal on which the core raised.")
+        self.batches = counter("cohabit_batches_total", "Batches of facts the core was told.")
+        self.commit = histogram("cohabit_journal_commit_seconds", "A batch made durable.", buckets=_FAST)
+        self.passes = histogram("cohabit_pass_seconds", "The core's step for a batch.", buckets=_FAST)
+        self.ratio = histogram(
+            "cohabit_slowdown_actual_over_predicted",
+            "Actual slowdown of a job over the predicted one.",
+            buckets=_RATIOS,
         )
-        self.predicted = self._histogram("cohabit_slowdown_predicted", "Predicted slowdown of ended jobs.", _RATIOS)
-        self.actual = self._histogram("cohabit_slowdown_actual", "Actual slowdown of ended jobs.", _RATIOS)
+        self.predicted = histogram("cohabit_slowdown_predicted", "Predicted slowdown of ended jobs.", buckets=_RATIOS)
+        self.actual = histogram("cohabit_slowdown_actual", "Actual slowdown of ended jobs.", buckets=_RATIOS)
 
     def answered(self, status: int) -> None:
         """Count an answered request."""
@@ -53,16 +56,6 @@ class Metrics:
         if predicted and actual is not None:
             self.ratio.observe(actual / predicted)
 
-    def text(self, refresh: Callable[[], None]) -> bytes:
-        """Return the metrics as text; states are read first."""
-        refresh()
+    def text(self) -> bytes:
+        """Return the metrics as text."""
         return generate_latest(self.registry)
-
-    def _gauge(self, name: str, what: str) -> Gauge:
-        return Gauge(name, what, registry=self.registry)
-
-    def _counter(self, name: str, what: str) -> Counter:
-        return Counter(name, what, registry=self.registry)
-
-    def _histogram(self, name: str, what: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(name, what, buckets=buckets, registry=self.registry)

@@ -15,13 +15,12 @@ from cohabit.live.api.feed import Feed
 from cohabit.live.api.limits import Limits
 from cohabit.live.api.looking import Looking
 from cohabit.live.api.metrics import Metrics
-from cohabit.live.api.numbers import Numbers
 from cohabit.live.api.page.sessions import PageSessions
 from cohabit.live.api.page.waits import Waits
 from cohabit.live.api.problems import Refusal, problem_of
 from cohabit.live.api.settings import ApiSettings
 from cohabit.live.api.streams import OpenOutput, Streams
-from cohabit.live.api.taking import Taking
+from cohabit.live.api.taking import Numbers, Taking
 from cohabit.live.api.tokens import Tokens
 from cohabit.live.controller.clock import BootClock
 from cohabit.live.controller.controller import Controller
@@ -83,15 +82,19 @@ class Parts:
 
     async def open(self) -> None:
         """Set the limits of the users with jobs; on the event loop, once the controller runs."""
-        for owner in self.limits.owners():
-            self.limits.know(owner, self.settings.limits_of(await self.accounts.name_of(owner)))
-        self.limits.let_all_go()
+        owners = self.limits.owners()
+        self.limits.open({one: self.settings.limits_of(await self.accounts.name_of(one)) for one in owners})
         self.waits.start()
 
     async def change(
-        self, caller: Caller, action: str, about: str, work: Awaitable[T], status: int = 200,
+        self,
+        caller: Caller,
+        action: str,
+        about: str,
+        work: Awaitable[T],
+        status: int = 200,
         named: Callable[[T], str] | None = None,
-    ) -> T:  # fmt: skip
+    ) -> T:
         """Make a requested change, and write the caller and the outcome to the audit log; `named` returns the subject,
         if it is only known afterwards."""
         try:
@@ -106,7 +109,8 @@ class Parts:
     async def refused(self, caller: Caller, action: str, about: str, error: Exception) -> None:
         """Write a refusal and its reason to the audit log; the exception is marked so that it is not written again."""
         said, origin = problem_of(error), f"uid {caller.number}"
-        self.audit.refuse(Refused(origin, action, about, said.status, said.noted, caller.user, caller.role,
-                                  caller.origin))  # fmt: skip
+        self.audit.refuse(
+            Refused(origin, action, about, said.status, said.noted, caller.user, caller.role, caller.origin)
+        )
         await self.audit.written()
         error.is_noted = True  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from cohabit.live.controller.refusals import (
     UnknownJob,
     UnknownNode,
     UnknownProfile,
+    UnknownWindow,
     WrongState,
 )
 from cohabit.model.errors import InputError
@@ -38,7 +39,7 @@ def problem_of(error: Exception) -> Refusal:
         status = 500
     elif isinstance(error, NotWritable):
         status = 503
-    elif isinstance(error, UnknownJob | UnknownNode | UnknownProfile):
+    elif isinstance(error, UnknownJob | UnknownNode | UnknownProfile | UnknownWindow):
         status = 404
     elif isinstance(error, WrongState) or error.what == "a job of this name was here before":
         status = 409

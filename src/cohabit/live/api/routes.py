@@ -1,4 +1,4 @@
-"""What all routes share: how a caller is identified, how an answer is written, and how refusals are described."""
+"""The common parts of all routes: the identity of a caller, the form of an answer, the description of refusals."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def reply(document: Any, status: int = 200) -> Response:
 
 
 Service = Annotated[Parts, Depends(parts_of)]
-Who = Annotated[Caller, Depends(find_caller)]
+Identified = Annotated[Caller, Depends(find_caller)]
 Job = JobId

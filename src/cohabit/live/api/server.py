@@ -157,9 +157,14 @@ class ApiServer:
     """Both listeners of one app. `listeners`: sockets already open; `context`: the TLS context for callers over TCP."""
 
     def __init__(
-        self, app: FastAPI, settings: ApiSettings, place: Path, room: Room, listeners: Listeners | None = None,
+        self,
+        app: FastAPI,
+        settings: ApiSettings,
+        place: Path,
+        room: Room,
+        listeners: Listeners | None = None,
         context: ssl.SSLContext | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._app, self._settings, self._context = app, settings, context
         self._local, self._remote = (type(one.__name__, (one,), {"room": room}) for one in (_Local, _Remote))
         self._listeners = listeners or Listeners(settings.socket or Place(place).socket)
@@ -199,10 +204,18 @@ class ApiServer:
 
     async def _serve(self, protocol: type[H11Protocol], listener: socket.socket, tls: bool = False) -> None:
         config = uvicorn.Config(
-            self._app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False,
-            proxy_headers=False, server_header=False, backlog=_BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S, timeout_graceful_shutdown=round(CLOSE_S),
-        )  # fmt: skip
+            self._app,
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=round(CLOSE_S),
+        )
         config.load()
         config.ssl = self._context if tls else None
         server = _Server(config)

@@ -50,9 +50,10 @@ class ApiSettings:
                 raise InputError(f"max_array = {limits.max_array}", where, f"give 1 to {LONGEST_ARRAY:,}")
         if self.host and not is_loopback(self.host) and self.certificate is None:
             raise InputError(
-                f"tokens would travel in the open to {self.host}", "api.listen",
+                f"tokens would travel in the open to {self.host}",
+                "api.listen",
                 "give a certificate ([tls]), or listen on 127.0.0.1",
-            )  # fmt: skip
+            )
 
     def limits_of(self, user: str) -> UserLimits:
         """Return the limits of a user, or those of all users the site file does not name."""
@@ -60,7 +61,7 @@ class ApiSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address; a name that is not an address counts as reachable by others."""
+    """Return whether only this machine can reach the address; a name that is not an address counts as reachable."""
     if host == "localhost":
         return True
     try:

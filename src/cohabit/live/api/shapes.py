@@ -110,11 +110,13 @@ Priority = Annotated[int, Field(ge=-1000, le=1000), _Whole]
 Count = Annotated[int, Field(ge=0, le=_MOST), _Whole]
 
 
-class _Shape(BaseModel):
+class Shape(BaseModel):
+    """A document that callers send: no other keys, no other types."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class WindowShape(_Shape):
+class WindowShape(Shape):
     """Domain `second` starts from `least_s` to `most_s` after domain `first`."""
 
     first: Short
@@ -123,7 +125,7 @@ class WindowShape(_Shape):
     most_s: Offset = 0.0
 
 
-class GroupShape(_Shape):
+class GroupShape(Shape):
     """Jobs in several domains that start together: the keys of a site file's [group.NAME], and its name."""
 
     name: GroupName
@@ -139,26 +141,42 @@ class GroupShape(_Shape):
     retry_s: Positive = 30.0
     dead_after_s: Positive = 180.0
     when_dead: Literal["start_alone", "wait", "fail"] = "start_alone"
+    give_up_s: Positive = 86_400.0
     overlap_s: Annotated[float, Field(ge=-1, le=LONGEST_S, allow_inf_nan=False)] = -1.0
     window: Annotated[list[WindowShape], Field(max_length=64)] = []
 
 
-class Submission(_Shape):
+class Submission(Shape):
     """A job to be run. Only the command is needed."""
 
-    model_config = ConfigDict(json_schema_extra={"allOf": [
-        {"if": {"properties": {"folder": {"maxLength": 0}}},
-         "then": {"properties": {"stdout": {"pattern": "^(/|$)"}, "stderr": {"pattern": "^(/|$)"}}}},
-        {"if": {"properties": {"array": {"type": "null"}}},
-         "then": {"properties": {"stdout": {"pattern": _NOT_OF_ARRAYS}, "stderr": {"pattern": _NOT_OF_ARRAYS}}},
-         "else": {"properties": {"group": {"type": "null"}}}},
-    ]})  # fmt: skip
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                {
+                    "if": {"properties": {"folder": {"maxLength": 0}}},
+                    "then": {"properties": {"stdout": {"pattern": "^(/|$)"}, "stderr": {"pattern": "^(/|$)"}}},
+                },
+                {
+                    "if": {"properties": {"array": {"type": "null"}}},
+                    "then": {
+                        "properties": {"stdout": {"pattern": _NOT_OF_ARRAYS}, "stderr": {"pattern": _NOT_OF_ARRAYS}}
+                    },
+                    "else": {"properties": {"group": {"type": "null"}}},
+                },
+            ]
+        }
+    )
 
     command: Annotated[
         list[Text],
-        Field(min_length=1, max_length=10_000, json_schema_extra={"prefixItems": [
-            {"type": "string", "minLength": 1, "maxLength": _LONGEST_WORD, "pattern": _WORD}]}),
-    ]  # fmt: skip
+        Field(
+            min_length=1,
+            max_length=10_000,
+            json_schema_extra={
+                "prefixItems": [{"type": "string", "minLength": 1, "maxLength": _LONGEST_WORD, "pattern": _WORD}]
+            },
+        ),
+    ]
     name: JobName | None = None
     environment: Annotated[
         dict[Variable, Text], Field(max_length=10_000, json_schema_extra=_keys(_VARIABLE, 1024))
@@ -176,11 +194,17 @@ class Submission(_Shape):
     single_node: bool = False
     after: Annotated[list[JobId], Field(max_length=1000)] = []
     after_any: bool = False
-    array: Annotated[
-        str,
-        Field(max_length=29, json_schema_extra=_stated(_ARRAY),
-              description=f"A-B or A-B%K: numbers from A to B, at most {LONGEST_ARRAY} of them, K at a time"),
-    ] | None = None  # fmt: skip
+    array: (
+        Annotated[
+            str,
+            Field(
+                max_length=29,
+                json_schema_extra=_stated(_ARRAY),
+                description=f"A-B or A-B%K: numbers from A to B, at most {LONGEST_ARRAY} of them, K at a time",
+            ),
+        ]
+        | None
+    ) = None
     hold: bool = False
     requeue: bool = True
     partition: Short = ""
@@ -219,13 +243,21 @@ def array_of(text: str) -> tuple[int, int, int]:
     return first, last - first + 1, at_most
 
 
-class Change(_Shape):
+class Change(Shape):
     """The changes to a queued job; a longer limit or another qos needs an operator."""
 
-    model_config = ConfigDict(json_schema_extra={"allOf": [{"anyOf": [
-        {"required": ["limit_s"], "properties": {"limit_s": {"type": "number"}}},
-        {"required": ["qos"], "properties": {"qos": {"type": "integer"}}},
-    ]}]})  # fmt: skip
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                {
+                    "anyOf": [
+                        {"required": ["limit_s"], "properties": {"limit_s": {"type": "number"}}},
+                        {"required": ["qos"], "properties": {"qos": {"type": "integer"}}},
+                    ]
+                }
+            ]
+        }
+    )
 
     limit_s: Annotated[float, Field(gt=0, le=LONGEST_S, allow_inf_nan=False)] | None = None
     qos: Priority | None = None
@@ -237,7 +269,7 @@ class Change(_Shape):
         return self
 
 
-class TokenWish(_Shape):
+class TokenWish(Shape):
     """A request for a token: for the caller, unless an admin names another user."""
 
     user: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]*$")] | None = None
@@ -245,8 +277,8 @@ class TokenWish(_Shape):
     expires_in_s: Annotated[float, Field(gt=0, le=10 * LONGEST_S, allow_inf_nan=False)] = 90 * 86400.0
 
 
-class Overlap(_Shape):
-    """How long the old token stays valid beside the new one."""
+class Overlap(Shape):
+    """The time for which the old token stays valid beside the new one."""
 
     overlap_s: Annotated[float, Field(ge=0, le=LONGEST_S, allow_inf_nan=False)] = 86400.0
 
@@ -282,7 +314,7 @@ class Portion(BaseModel):
 
 
 class Pruned(BaseModel):
-    """What retention removed; as a dry run, what it would remove."""
+    """The records that retention removed; as a dry run, those that it would remove."""
 
     dry_run: bool
     records: Portion  # of jobs
@@ -348,32 +380,12 @@ class JobList(BaseModel):
 
 
 class Why(BaseModel):
-    """Why a job waits, and its history so far."""
+    """The reason why a job waits, and its history so far."""
 
     job: str
     state: str
     why: str
     history: list[dict[str, Any]]
-
-
-class NodeView(BaseModel):
-    """A node as callers see it."""
-
-    node: int
-    state: str
-    cores: int
-    used_cores: int
-    jobs: list[str]
-    ways: int | None
-    used_ways: int | None
-    used_bandwidth_gbs: float | None
-    bandwidth_gbs: float | None
-
-
-class NodeList(BaseModel):
-    """All nodes."""
-
-    nodes: list[NodeView]
 
 
 class TokenView(BaseModel):

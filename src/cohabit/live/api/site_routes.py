@@ -1,4 +1,4 @@
-"""The routes that are not about single jobs: nodes, accounting, slowdowns, events, audit, tokens, metrics."""
+"""The routes that are not about single jobs: nodes, profiles, accounting, slowdowns, events, audit, tokens, metrics."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from cohabit.backend.protocol import BackendError
 from cohabit.live.api import accounting
 from cohabit.live.api.credentials import Caller
+from cohabit.live.api.node_shapes import FAR, NodeList, NodeView
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import PROBLEMS, Service, Who, find_caller, operator, reply
+from cohabit.live.api.routes import PROBLEMS, Identified, Service, find_caller, operator, reply
 from cohabit.live.api.shapes import (
     AuditList,
-    NodeList,
-    NodeView,
     Overlap,
     Ping,
     Pruned,
+    Short,
     Slowdowns,
     TokenList,
     TokenView,
@@ -32,18 +32,17 @@ from cohabit.live.api.shapes import (
     UserName,
 )
 from cohabit.live.api.tokens import Made, Token
-from cohabit.live.api.views import job_view, node_views, slowdown_points
+from cohabit.live.api.views import job_view, node_views, slowdown_points, window_views
 from cohabit.live.controller.records import Record
 from cohabit.live.controller.retention import removed_before
 from cohabit.live.controller.standing import Standing
+from cohabit.model.profile import owner_of
 from cohabit.model.units import SECOND
 
 router = APIRouter(responses=PROBLEMS)
 Instant = Annotated[float, Query(ge=0, le=1e11, allow_inf_nan=False)]
 Node = Annotated[int, Field(ge=0, le=2**31)]
 TokenId = Annotated[str, Field(max_length=40, pattern="^[0-9a-f]+$")]
-FAR = 1e11
-PAGE = 1000
 POINTS_MOST = 20  # pages of ended jobs searched for slowdowns
 _TEXT: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {}, "text/csv": {}, "text/plain": {}}, "description": "Ended jobs"}
@@ -52,16 +51,24 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 
 
 @router.get("/v1/ping", responses={200: {"model": Ping}}, tags=["site"])
-async def ping(parts: Service, caller: Who) -> Response:
+async def ping(parts: Service, caller: Identified) -> Response:
     """Describe the server, and name the caller and its role."""
     living = parts.living
-    return reply({"version": parts.version, "domain": living.domain or None, "policy": living.policy,
-                  "user": caller.user, "role": caller.role, "controller_uid": living.runs_as.own,
-                  "launcher_uid": living.runs_as.launcher})  # fmt: skip
+    return reply(
+        {
+            "version": parts.version,
+            "domain": living.domain or None,
+            "policy": living.policy,
+            "user": caller.user,
+            "role": caller.role,
+            "controller_uid": living.runs_as.own,
+            "launcher_uid": living.runs_as.launcher,
+        }
+    )
 
 
 @router.get("/v1/openapi.json", include_in_schema=False)
-async def description(request: Request, caller: Who) -> Response:
+async def description(request: Request, caller: Identified) -> Response:
     """Return the OpenAPI description."""
     return reply(request.app.openapi())
 
@@ -70,9 +77,9 @@ async def description(request: Request, caller: Who) -> Response:
 
 
 @router.get("/v1/nodes", responses={200: {"model": NodeList}}, tags=["nodes"])
-async def nodes(parts: Service, caller: Who) -> Response:
+async def nodes(parts: Service, caller: Identified) -> Response:
     """List every node; a job is named only if the caller may see it."""
-    return reply({"nodes": await _nodes(parts, caller)})
+    return reply({"nodes": await _nodes(parts, caller), "windows": await parts.controller.ask(window_views)})
 
 
 async def _nodes(parts: Parts, caller: Caller) -> list[dict[str, Any]]:
@@ -81,7 +88,7 @@ async def _nodes(parts: Parts, caller: Caller) -> list[dict[str, Any]]:
 
 
 @router.post("/v1/nodes/{node}/drain", responses={200: {"model": NodeView}}, tags=["nodes"])
-async def drain(node: Node, parts: Service, caller: Who) -> Response:
+async def drain(node: Node, parts: Service, caller: Identified) -> Response:
     """Start no more jobs on the node; running jobs continue."""
     operator(caller, f"node {node}")
     await parts.change(caller, "drain", f"node {node}", parts.controller.drain(node))
@@ -89,7 +96,7 @@ async def drain(node: Node, parts: Service, caller: Who) -> Response:
 
 
 @router.post("/v1/nodes/{node}/resume", responses={200: {"model": NodeView}}, tags=["nodes"])
-async def resume(node: Node, parts: Service, caller: Who) -> Response:
+async def resume(node: Node, parts: Service, caller: Identified) -> Response:
     """Use the node again."""
     operator(caller, f"node {node}")
     await parts.change(caller, "resume", f"node {node}", parts.controller.resume(node))
@@ -101,26 +108,24 @@ async def resume(node: Node, parts: Service, caller: Who) -> Response:
 
 @router.get("/v1/accounting", responses=_TEXT, response_class=StreamingResponse, tags=["records"])
 async def account(
-    parts: Service, caller: Who, since: Instant = 0.0, until: Instant = FAR, user: UserName = "",
+    parts: Service,
+    caller: Identified,
+    since: Instant = 0.0,
+    until: Instant = FAR,
+    user: UserName = "",
     format: Literal["json", "csv", "sacct"] = "json",
-) -> Response:  # fmt: skip
+) -> Response:
     """List the jobs that ended in [since, until), by their end; sacct: the format of `sacct --parsable2`."""
-    whose = await parts.looking.whose(caller, user)
+    owner = await parts.looking.listed_user(caller, user)
     kinds = {"json": "application/json", "csv": "text/csv", "sacct": "text/plain; charset=utf-8"}
-    first = await _ended(parts, since, until, whose, None)  # an unreadable journal must be refused before streaming
+    pages = parts.looking.ended(round(since * SECOND), round(until * SECOND), owner)
+    first = await anext(pages)  # an unreadable journal must be refused before streaming
     gone = await parts.controller.read(removed_before)
-    return StreamingResponse(_accounts(parts, first, since, until, whose, format, gone), media_type=kinds[format])
-
-
-async def _ended(
-    parts: Parts, since: float, until: float, whose: int | None, behind: tuple[int, str] | None
-) -> list[Record]:
-    found = await parts.looking.between(round(since * SECOND), round(until * SECOND), whose, PAGE, behind)
-    return list(found)
+    return StreamingResponse(_accounts(parts, first, pages, format, gone), media_type=kinds[format])
 
 
 async def _accounts(
-    parts: Parts, found: list[Record], since: float, until: float, whose: int | None, form: str, gone: float | None
+    parts: Parts, found: list[Record], later: AsyncIterator[list[Record]], form: str, gone: float | None
 ) -> AsyncIterator[bytes]:
     if form == "json":
         yield b"{" + (b"" if gone is None else b'"removed_before": %a, ' % gone) + b'"jobs": ['
@@ -137,9 +142,7 @@ async def _accounts(
         else:
             text = accounting.as_csv(views) if form == "csv" else accounting.as_sacct(views)
             yield text.partition("\n")[2].encode()
-        wrote, last = True, found[-1]
-        assert last.end_us is not None
-        found = await _ended(parts, since, until, whose, (last.end_us, last.job_id)) if len(found) == PAGE else []
+        wrote, found = True, await anext(later, [])
     if form == "json":
         yield b"]}"
 
@@ -149,29 +152,24 @@ def _word(record: Record) -> str:
 
 
 @router.get("/v1/slowdowns", responses={200: {"model": Slowdowns}}, tags=["records"])
-async def slowdowns(parts: Service, caller: Who, since: Instant = 0.0) -> Response:
+async def slowdowns(parts: Service, caller: Identified, since: Instant = 0.0) -> Response:
     """Compare the predicted and the actual slowdowns of jobs that shared nodes."""
-    whose, found = await parts.looking.whose(caller, ""), list[Record]()
-    behind: tuple[int, str] | None = None
+    owner, found = await parts.looking.listed_user(caller, ""), list[Record]()
+    pages = parts.looking.ended(round(since * SECOND), round(FAR * SECOND), owner)
     for _ in range(POINTS_MOST):
-        page = await _ended(parts, since, FAR, whose, behind)
-        found += [one for one in page if one.actual_slowdown is not None]
-        if len(page) < PAGE:
-            break
-        assert page[-1].end_us is not None
-        behind = (page[-1].end_us, page[-1].job_id)
+        found += await anext(pages, [])
     return reply(slowdown_points(found))
 
 
 @router.get("/v1/audit", responses={200: {"model": AuditList}}, tags=["records"])
-async def audit(parts: Service, caller: Who, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+async def audit(parts: Service, caller: Identified, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
     """List audit entries, newest first: user, action, time, origin and outcome."""
     operator(caller, "audit")
     return reply({"entries": await parts.audit.newest(limit)})
 
 
 @router.post("/v1/prune", responses={200: {"model": Pruned}}, tags=["records"])
-async def prune(parts: Service, caller: Who, dry_run: Annotated[bool, Query()] = False) -> Response:
+async def prune(parts: Service, caller: Identified, dry_run: Annotated[bool, Query()] = False) -> Response:
     """Remove data past its retention; answer when that is done. As a dry run: return what would be removed."""
     operator(caller, "prune")
 
@@ -185,13 +183,14 @@ async def prune(parts: Service, caller: Who, dry_run: Annotated[bool, Query()] =
 
 
 @router.get("/v1/events", responses=_EVENTS, response_class=StreamingResponse, tags=["records"])
-async def events(parts: Service, caller: Who) -> Response:
+async def events(parts: Service, caller: Identified) -> Response:
     """Stream Server-Sent Events: one for every change of a job or a node."""
     listener = parts.feed.listen(caller.number, caller.operates)
     if listener is None:
         raise Refusal(429, "too many listen to events, or too many of yours", "events", "close some, or try later")
-    return StreamingResponse(parts.streams.events(listener, caller), media_type="text/event-stream",
-                             headers={"cache-control": "no-store"})  # fmt: skip
+    return StreamingResponse(
+        parts.streams.events(listener, caller), media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
 
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {}}, "description": "Prometheus"}}, tags=["site"])
@@ -200,25 +199,22 @@ async def metrics(request: Request, parts: Service) -> Response:
     if "peer" not in request.scope["state"]:
         await find_caller(request)
     busy = Counter(one["state"] for one in await parts.controller.ask(lambda core: node_views(core, -1)))
-
-    def refresh() -> None:
-        queued, held, running = parts.limits.counts()
-        for word, count in (("queued", queued - held), ("held", held), ("running", running)):
-            parts.metrics.jobs.labels(word).set(count)
-        for word in ("idle", "busy", "shared", "drained", "down"):
-            parts.metrics.nodes.labels(word).set(busy.get(word, 0))
-        parts.metrics.audit_failures.set(parts.audit.failed)
-        parts.metrics.left_out.set(parts.controller.left_out)
-        parts.metrics.listeners.set(parts.feed.listeners)
-
-    return Response(parts.metrics.text(refresh), media_type="text/plain; version=0.0.4; charset=utf-8")
+    queued, held, running = parts.limits.counts()
+    for word, count in (("queued", queued - held), ("held", held), ("running", running)):
+        parts.metrics.jobs.labels(word).set(count)
+    for word in ("idle", "busy", "shared", "drained", "down"):
+        parts.metrics.nodes.labels(word).set(busy[word])
+    parts.metrics.audit_failures.set(parts.audit.failed)
+    parts.metrics.left_out.set(parts.controller.left_out)
+    parts.metrics.listeners.set(parts.feed.listeners)
+    return Response(parts.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 # ---- tokens -------------------------------------------------------------------------------------------------------
 
 
 @router.post("/v1/tokens", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
-async def add_token(wish: TokenWish, parts: Service, caller: Who) -> Response:
+async def add_token(wish: TokenWish, parts: Service, caller: Identified) -> Response:
     """Make a token; it is shown only once. Over TCP only an admin may make one, and it ends with the admin's."""
     user = wish.user or caller.user
 
@@ -236,14 +232,14 @@ async def add_token(wish: TokenWish, parts: Service, caller: Who) -> Response:
 
 
 @router.get("/v1/tokens", responses={200: {"model": TokenList}}, tags=["tokens"])
-async def tokens(parts: Service, caller: Who) -> Response:
+async def tokens(parts: Service, caller: Identified) -> Response:
     """List the caller's tokens; an admin sees all."""
     shown = [one for one in parts.tokens.all() if caller.administers or one.user == caller.user]
     return reply({"tokens": [_token_view(one) for one in shown]})
 
 
 @router.post("/v1/tokens/{token}/rotate", status_code=201, responses={201: {"model": TokenView}}, tags=["tokens"])
-async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller: Who) -> Response:
+async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller: Identified) -> Response:
     """Replace a token: the old one stays valid for a while; the new one ends when the old one would have ended."""
 
     async def rotate() -> Made:
@@ -259,7 +255,7 @@ async def rotate_token(token: TokenId, overlap: Overlap, parts: Service, caller:
 
 
 @router.delete("/v1/tokens/{token}", responses={200: {"model": TokenView}}, tags=["tokens"])
-async def revoke_token(token: TokenId, parts: Service, caller: Who) -> Response:
+async def revoke_token(token: TokenId, parts: Service, caller: Identified) -> Response:
     """Revoke a token and all tokens that were rotated from it or made with it."""
 
     async def revoke() -> Token | None:
@@ -286,6 +282,48 @@ def _own(parts: Parts, token: str, caller: Caller) -> None:
 
 
 def _token_view(token: Token) -> dict[str, Any]:
-    return {"id": token.id, "user": token.user, "label": token.label, "made_at": token.made_at,
-            "expires_at": token.expires_at, "revoked_at": token.revoked_at,
-            "valid": token.valid(time.time()), "parents": list(token.parents), "page": token.page}  # fmt: skip
+    return {
+        "id": token.id,
+        "user": token.user,
+        "label": token.label,
+        "made_at": token.made_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "valid": token.valid(time.time()),
+        "parents": list(token.parents),
+        "page": token.page,
+    }
+
+
+# ---- profiles -----------------------------------------------------------------------------------------------------
+# Nothing else in the API writes a shared profile: runs and `reprofile` change their owner's (core/known_programs.py).
+
+
+class ProfileShare(BaseModel):
+    """The program and the user of the profile to share."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    program: Annotated[Short, Field(min_length=1)]
+    user: Annotated[UserName, Field(min_length=1)]
+
+
+class ProfileSharing(BaseModel):
+    """The shared program, its user and the number of profiles."""
+
+    program: str
+    user: str
+    profiles: int
+
+
+@router.post("/v1/profiles/share", responses={200: {"model": ProfileSharing}}, tags=["profiles"])
+async def share(wish: ProfileShare, parts: Service, caller: Identified) -> Response:
+    """Make a user's profile of a program the one for all users without a profile of it."""
+    about = f"{wish.program} of {wish.user}"
+    operator(caller, f"profile {about}")
+    number = await parts.accounts.number_of(wish.user)
+    if number is None:
+        raise Refusal(404, "there is no such user", f"user {wish.user}", "check the name")
+    owner = owner_of(number)
+    await parts.change(caller, "share profile", about, parts.controller.share_profile(wish.program, owner))
+    count = await parts.controller.ask(lambda core: len(core.state.profiles.get(wish.program, {})))
+    return reply({"program": wish.program, "user": await parts.accounts.name_of(number), "profiles": count})

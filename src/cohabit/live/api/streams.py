@@ -48,9 +48,7 @@ class Streams:
     """`open_output` returns a descriptor opened with the rights of the job's user; `still` returns whether a caller's
     token is still valid."""
 
-    def __init__(
-        self, looking: Looking, feed: Feed, open_output: OpenOutput, still: Callable[[Caller], bool]
-    ) -> None:
+    def __init__(self, looking: Looking, feed: Feed, open_output: OpenOutput, still: Callable[[Caller], bool]) -> None:
         self._looking, self._feed, self._open_output, self._still = looking, feed, open_output, still
 
     def _check(self, caller: Caller) -> None:
@@ -85,8 +83,12 @@ class Streams:
         """Open a job's output; None: there is none yet."""
         record, launch = found.record, found.launch
         if record.members:
-            raise Refusal(409, "is an array; each of its members has output of its own", f"job {record.job_id}",
-                          f"name one: {record.job_id}_{record.array_first}")  # fmt: skip
+            raise Refusal(
+                409,
+                "is an array; each of its members has output of its own",
+                f"job {record.job_id}",
+                f"name one: {record.job_id}_{record.array_first}",
+            )
         if launch is None:
             raise Refusal(404, "nothing is known of its output", f"job {record.job_id}")
         named = (launch.stderr or launch.stdout) if stream == "stderr" else launch.stdout
@@ -100,8 +102,12 @@ class Streams:
             if missing and not record.start_us:
                 return None  # it never ran
             if missing and not named and await self._looking.output_removed(record):
-                raise Refusal(404, "its output was removed by retention", f"job {record.job_id}",
-                              "[keep] of the site file says how long outputs are kept") from error  # fmt: skip
+                raise Refusal(
+                    404,
+                    "its output was removed by retention",
+                    f"job {record.job_id}",
+                    "[keep] of the site file says how long outputs are kept",
+                ) from error
             raise Refusal(
                 404 if missing else 403, f"its output cannot be read: {error}", f"job {record.job_id}"
             ) from error

@@ -7,24 +7,28 @@ these jobs could do whatever the serving user can.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from sqlalchemy.exc import DBAPIError
 
 from cohabit.backend import output_names
 from cohabit.backend.launchers.registry import program_of
 from cohabit.backend.local.room import shortage
 from cohabit.backend.protocol import Launch
+from cohabit.core.core import SchedulerCore
 from cohabit.live.api.credentials import Account, Accounts, Caller
 from cohabit.live.api.groups import GroupTable, group_of
 from cohabit.live.api.limits import Limits
-from cohabit.live.api.numbers import Numbers
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import ApiSettings, UserLimits
 from cohabit.live.api.shapes import Submission, array_of
 from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.database import said
+from cohabit.live.controller.journal import Journal
 from cohabit.live.controller.refusals import Busy, NotWritable
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.errors import InputError
@@ -33,6 +37,42 @@ from cohabit.model.profile import owner_of
 from cohabit.model.units import microseconds
 
 MEGABYTE = 2**20
+AHEAD = 200  # numbers between two marks
+_MARK = "number"
+
+
+class Numbers:
+    """Names for jobs submitted without one: the next number, never a used one, with no gaps after a restart.
+
+    A mark in the journal's settings is always ahead of the numbers given out; after a restart the numbers before the
+    mark are looked up. Used on one event loop."""
+
+    def __init__(self, controller: Controller, journal: Journal) -> None:
+        self._controller, self._journal = controller, journal
+        self._next = self._mark = 0
+        self._marking = asyncio.Lock()
+
+    async def next(self) -> str:
+        """Return a new name."""
+        while self._next >= self._mark:
+            async with self._marking:
+                if self._next >= self._mark:
+                    self._next, self._mark = await self._controller.ask(self._go_on)
+        self._next += 1
+        return str(self._next - 1)
+
+    def _go_on(self, _: SchedulerCore) -> tuple[int, int]:
+        """Return the next number and a new mark; called in the worker thread."""
+        try:
+            number = self._next
+            if not self._mark:
+                mark = int(self._journal.get(_MARK) or 1)
+                known = self._journal.known_jobs([str(one) for one in range(max(mark - AHEAD, 1), mark)])
+                number = max((int(one) for one in known), default=max(mark - AHEAD, 1) - 1) + 1
+            self._journal.put({_MARK: str(number + AHEAD)})
+        except DBAPIError as error:
+            raise NotWritable(f"the journal cannot be written: {said(error)}") from error
+        return number, number + AHEAD
 
 
 @dataclass(frozen=True)
@@ -48,9 +88,15 @@ class Taking:
     """Accepts submissions for one controller."""
 
     def __init__(
-        self, controller: Controller, settings: ApiSettings, accounts: Accounts, limits: Limits, numbers: Numbers,
-        place: Path, runs_as: RunsAs,
-    ) -> None:  # fmt: skip
+        self,
+        controller: Controller,
+        settings: ApiSettings,
+        accounts: Accounts,
+        limits: Limits,
+        numbers: Numbers,
+        place: Path,
+        runs_as: RunsAs,
+    ) -> None:
         self._controller, self._settings, self._accounts = controller, settings, accounts
         self._limits, self._numbers, self._place = limits, numbers, place
         self.runs_as = runs_as
@@ -76,7 +122,7 @@ class Taking:
         except (InputError, Busy):
             self._limits.withdraw(caller.number, names)
             raise
-        self._limits.taken(caller.number)
+        self._limits.release_free(caller.number)  # now that the new ones are durable
         return name, len(names)
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
@@ -86,15 +132,19 @@ class Taking:
             raise Refusal(403, f"you may have priorities up to {limits.qos}", "qos", "leave it out, or ask an operator")
         if submission.array is not None and (count := array_of(submission.array)[1]) > limits.max_array:
             raise Refusal(
-                422, f"an array of {count:,} jobs; at most {limits.max_array:,} are allowed", "array",
+                422,
+                f"an array of {count:,} jobs; at most {limits.max_array:,} are allowed",
+                "array",
                 "hand in several, or ask for a larger max_array in the site file",
-            )  # fmt: skip
+            )
         most, size = limits.max_submission_bytes, _bytes_of(submission)
         if most is not None and size > most:
             raise Refusal(
-                413, f"command and environment have {size:,} bytes; at most {most:,} are allowed", "environment",
+                413,
+                f"command and environment have {size:,} bytes; at most {most:,} are allowed",
+                "environment",
                 "write them to a file that the job reads, or ask for a larger max_submission_bytes in the site file",
-            )  # fmt: skip
+            )
         account = await self._runs_as(caller)
         return Wanted(self._job(submission, caller, limits), _launch(submission, account, self.own), limits)
 
@@ -104,9 +154,11 @@ class Taking:
         if not runs_as.becomes_users:
             if caller.local and caller.number not in (0, self.own) and caller.user not in self._settings.users:
                 raise Refusal(
-                    403, "this server runs every job as its own user and does not know you", f"user {caller.user}",
+                    403,
+                    "this server runs every job as its own user and does not know you",
+                    f"user {caller.user}",
                     f"ask for a table [users.{caller.user}] in the site file, or for a server that runs as root",
-                )  # fmt: skip
+                )
             return await self._accounts.find(self.own)
         if reason := runs_as.refusal(caller.number):
             fix = f"submit as another user, or add {caller.number} to uids in [launcher] of the site file and restart"
@@ -117,9 +169,11 @@ class Taking:
             return Account(caller.user, caller.number, caller.gid, (caller.gid,), "/", "/bin/sh")
         if account is None or account.name != caller.user:
             raise Refusal(
-                403, f"there is no account {caller.user} on this machine as which it could run", f"user {caller.user}",
+                403,
+                f"there is no account {caller.user} on this machine as which it could run",
+                f"user {caller.user}",
                 "ask for one",
-            )  # fmt: skip
+            )
         return account
 
     def _job(self, submission: Submission, caller: Caller, limits: UserLimits) -> Job:
@@ -131,14 +185,31 @@ class Taking:
             table = msgspec.convert(submission.group.model_dump(exclude={"name"}), GroupTable)
             mates = group_of(submission.group.name, table, self._settings.domains, "group")
         return Job(
-            submission.name or "0", microseconds(submission.limit_s), submission.processes, submission.nodes,
-            submission.memory_mb * MEGABYTE, caller.number, submission.program or program_of(submission.command),
-            submission.partition, limits.qos if submission.qos is None else submission.qos, tuple(submission.after),
-            submission.after_any, submission.hold, first, count, at_most, submission.requeue, submission.alpha,
-            submission.exclusive, submission.single_node, workload_type=submission.workload_type,
-            skip_threshold=submission.skip_threshold, reprofile=submission.reprofile, mates=mates,
+            submission.name or "0",
+            microseconds(submission.limit_s),
+            submission.processes,
+            submission.nodes,
+            submission.memory_mb * MEGABYTE,
+            caller.number,
+            submission.program or program_of(submission.command),
+            submission.partition,
+            limits.qos if submission.qos is None else submission.qos,
+            tuple(submission.after),
+            submission.after_any,
+            submission.hold,
+            first,
+            count,
+            at_most,
+            submission.requeue,
+            submission.alpha,
+            submission.exclusive,
+            submission.single_node,
+            workload_type=submission.workload_type,
+            skip_threshold=submission.skip_threshold,
+            reprofile=submission.reprofile,
+            mates=mates,
             profile_owner=owner_of(caller.number),
-        )  # fmt: skip
+        )
 
 
 def _bytes_of(submission: Submission) -> int:
@@ -166,10 +237,19 @@ def _launch(submission: Submission, account: Account | None, own: int) -> Launch
     first, count, _ = (0, 0, 0) if submission.array is None else array_of(submission.array)
     processes = 0 if submission.nodes and submission.processes == 1 else submission.processes  # 0: all of its nodes
     launch = Launch(
-        tuple(submission.command), environment, folder, stdout, stderr, submission.framework, processes,
-        submission.threads, submission.memory_mb * MEGABYTE, submission.oversubscribe, array_first=first,
+        tuple(submission.command),
+        environment,
+        folder,
+        stdout,
+        stderr,
+        submission.framework,
+        processes,
+        submission.threads,
+        submission.memory_mb * MEGABYTE,
+        submission.oversubscribe,
+        array_first=first,
         array_count=count,
-    )  # fmt: skip
+    )
     if account is None or not other:
         return launch
     return msgspec.structs.replace(launch, uid=account.uid, gid=account.gid, groups=account.groups)

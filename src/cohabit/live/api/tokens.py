@@ -15,7 +15,6 @@ import pwd
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ ENDED_MOST = 100  # of one user
 
 
 class Token(msgspec.Struct, frozen=True):
-    """What is kept of a token."""
+    """The stored part of a token."""
 
     id: str
     user: str
@@ -48,7 +47,7 @@ class Token(msgspec.Struct, frozen=True):
     page: bool = False
 
     def valid(self, now: float) -> bool:
-        """Whether the token is valid."""
+        """Return whether the token is valid."""
         return self.revoked_at is None and now < self.expires_at
 
     @property
@@ -130,7 +129,7 @@ class Tokens:
         return self._tokens.get(token_id) or self._pages.get(token_id)
 
     def valid(self, token_id: str) -> bool:
-        """Whether a token is valid."""
+        """Return whether a token is valid."""
         found = self.get(token_id)
         return found is not None and found.valid(time.time())
 
@@ -202,7 +201,7 @@ def hash_of(text: str) -> str:
 
 
 def _of_a_page(token: Token) -> bool:
-    """Whether this is a page's token. Earlier versions stored these; they were to end with the server."""
+    """Return whether this is a page's token. Earlier versions stored these; they were to end with the server."""
     return token.page or (token.label == PAGE and token.expires_at - token.made_at <= PAGE_S + 1)
 
 
@@ -211,17 +210,13 @@ def _without_old(tokens: dict[str, Token], now: float) -> dict[str, Token]:
     used = Counter(one.user for one in tokens.values() if one.valid(now))
     ended = Counter[str]()
     gone: set[str] = set()
-    for one in _latest_end_first(one for one in tokens.values() if not one.valid(now)):
+    for one in sorted((one for one in tokens.values() if not one.valid(now)), key=_ended_at, reverse=True):
         ended[one.user] += 1
         old = ended[one.user] > ENDED_MOST or now - _ended_at(one) > ENDED_KEPT_S
         last = one.number >= FIRST_NUMBER and not used[one.user] and ended[one.user] == 1
         if old and not last:
             gone.add(one.id)
     return {name: one for name, one in tokens.items() if name not in gone}
-
-
-def _latest_end_first(tokens: Iterable[Token]) -> list[Token]:
-    return sorted(tokens, key=_ended_at, reverse=True)
 
 
 def _ended_at(token: Token) -> float:

@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.state import DOWN, DRAINED, State
+from cohabit.live.api.page.documents import JobDetails, Reason
 from cohabit.live.controller.records import OVER, WAITS, Note, Record
 from cohabit.live.controller.standing import Standing
+from cohabit.model.node_ranges import ranges_text
 from cohabit.model.units import SECOND
 
 _ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
 
 
-def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: str) -> dict[str, Any]:
+def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: str) -> JobDetails:
     """Return the JobView of docs/api.md; `command`: whether its command is shown."""
     record, launch = standing.record, standing.launch
     return {
-        "job": record.job_id, "name": record.array or record.job_id, "user": user, "program": record.program,
-        "command": list(launch.command) if command and launch is not None else None, "state": standing.state,
+        "job": record.job_id,
+        "name": record.array or record.job_id,
+        "user": user,
+        "program": record.program,
+        "command": list(launch.command) if command and launch is not None else None,
+        "state": standing.state,
         "why": record.reason if record.phase == OVER else standing.why if record.phase == WAITS else "",
-        "processes": record.processes, "nodes": node_numbers(record.nodes), "cores": record.cores,
+        "processes": record.processes,
+        "nodes": node_numbers(record.nodes),
+        "cores": record.cores,
         "used_cores": record.cores if record.whole_nodes else min(record.processes, record.cores),
-        "scale": record.scale, "limit_s": record.limit_us / SECOND, "submitted_at": at(record.submit_us),
-        "started_at": at(record.start_us), "ended_at": at(record.end_us), "attempt": record.attempt,
-        "exit_status": record.exit_status, "exit_signal": record.exit_signal, "stdout": stdout, "stderr": stderr,
-        "array": _array(record), "after": list(record.after), "predicted_slowdown": record.predicted_slowdown,
-        "actual_slowdown": record.actual_slowdown, "slowdown_why": record.slowdown_why,
+        "scale": record.scale,
+        "limit_s": record.limit_us / SECOND,
+        "submitted_at": at(record.submit_us),
+        "started_at": at(record.start_us),
+        "ended_at": at(record.end_us),
+        "attempt": record.attempt,
+        "exit_status": record.exit_status,
+        "exit_signal": record.exit_signal,
+        "stdout": stdout,
+        "stderr": stderr,
+        "array": _array(record),
+        "after": list(record.after),
+        "predicted_slowdown": record.predicted_slowdown,
+        "actual_slowdown": record.actual_slowdown,
+        "slowdown_why": record.slowdown_why,
         "whole_nodes": record.whole_nodes,
-    }  # fmt: skip
+    }
 
 
-def history(notes: Iterable[Note]) -> list[dict[str, Any]]:
+def history(notes: Iterable[Note]) -> list[Reason]:
     """Return what a job waited for, in the order it happened."""
     return [{"at": at(note.at_us), "why": note.why} for note in notes]
 
@@ -65,13 +84,32 @@ def _node_view(state: State, number: int, rows: list[int], owner: int | None) ->
     jobs = [state.spec(row) for row in rows]
     shares = state.ledger is not None
     return {
-        "node": number, "state": _condition(int(state.node_state[number]), len(rows)), "cores": group.cores,
+        "node": number,
+        "state": _condition(int(state.node_state[number]), len(rows)),
+        "cores": group.cores,
         "used_cores": min(used, group.cores) if not shares else used,
-        "jobs": sorted(job.job_id for job in jobs if owner is None or job.user == owner), "ways": group.ways or None,
+        "jobs": sorted(job.job_id for job in jobs if owner is None or job.user == owner),
+        "ways": group.ways or None,
         "used_ways": ways if shares and group.ways else None,
         "bandwidth_gbs": group.bandwidth_gbs[-1][1] if group.bandwidth_gbs else None,
         "used_bandwidth_gbs": megabytes / 1000 if shares else None,
-    }  # fmt: skip
+    }
+
+
+def window_views(core: SchedulerCore) -> list[dict[str, Any]]:
+    """Return the announced windows that are not over, in the order of their begin."""
+    now_us = time.time() * SECOND
+    found = [
+        {
+            "name": name,
+            "nodes": ranges_text((one.first, one.count) for one in parts),
+            "begin": at(parts[0].begin_us),
+            "end": at(parts[0].end_us),
+        }
+        for name, parts in core.state.windows.items()
+        if parts[0].end_us > now_us
+    ]
+    return sorted(found, key=lambda one: (one["begin"], one["name"]))
 
 
 def _condition(condition: int, tenants: int) -> str:
@@ -85,11 +123,16 @@ def _condition(condition: int, tenants: int) -> str:
 def slowdown_points(records: Iterable[Record]) -> dict[str, Any]:
     """Return predicted (if there was a prediction) and actual slowdowns, and their mean absolute difference."""
     points: list[dict[str, Any]] = [
-        {"ended_at": at(one.end_us), "job": one.job_id, "program": one.program, "predicted": one.predicted_slowdown,
-         "actual": one.actual_slowdown}
+        {
+            "ended_at": at(one.end_us),
+            "job": one.job_id,
+            "program": one.program,
+            "predicted": one.predicted_slowdown,
+            "actual": one.actual_slowdown,
+        }
         for one in records
         if one.actual_slowdown is not None
-    ]  # fmt: skip
+    ]
     errors = [abs(point["predicted"] - point["actual"]) for point in points if point["predicted"] is not None]
     return {"points": points, "mean_abs_error": sum(errors) / len(errors) if errors else None}
 

@@ -7,16 +7,24 @@ requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cohabit.core import columns
 from cohabit.core.state import State
-from cohabit.live.controller.inbox import Letter
+from cohabit.core.windows import what_is_wrong
+from cohabit.live.controller.inbox import Entry
 from cohabit.live.controller.journal import Journal, JournalError
 from cohabit.live.controller.recorder import Recorder
 from cohabit.live.controller.records import OVER
-from cohabit.live.controller.refusals import RemovedJob, UnknownJob, UnknownNode, UnknownProfile, WrongState
+from cohabit.live.controller.refusals import (
+    RemovedJob,
+    UnknownJob,
+    UnknownNode,
+    UnknownProfile,
+    UnknownWindow,
+    WrongState,
+)
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
     EndRecalled,
@@ -31,9 +39,12 @@ from cohabit.model.event import (
     NodeDrained,
     NodeUp,
     ProfileShared,
+    WindowCleared,
+    WindowSet,
 )
 from cohabit.model.job import Job
 
+MOST_WINDOWS = 256  # each may split the kinds of nodes
 FORGET_AT = 1_000  # ends the core knows of before it is told to forget them
 _OF_JOBS = JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued
 
@@ -41,8 +52,8 @@ _OF_JOBS = JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued
 class Admitted(NamedTuple):
     """The entries that go into the batch, and the refused ones with the reasons."""
 
-    letters: list[Letter]
-    refused: list[tuple[Letter, InputError]]
+    entries: list[Entry]
+    refused: list[tuple[Entry, InputError]]
 
 
 class Admission:
@@ -54,14 +65,14 @@ class Admission:
         self._used: set[str] = set()
         self._forgets = len(state.finished) >= FORGET_AT
 
-    def admit(self, letters: Sequence[Letter]) -> Admitted:
+    def admit(self, entries: Sequence[Entry]) -> Admitted:
         """Check each entry; entries that only report are accepted."""
-        wanted = [name for one in letters if isinstance(one.event, JobSubmitted) for name in names_of(one.event.job)]
+        wanted = [name for one in entries if isinstance(one.event, JobSubmitted) for name in names_of(one.event.job)]
         self._used = self._journal.known_jobs(wanted) if wanted else set()
-        ends = self._ends_of(letters)
-        admitted: list[Letter] = [Letter(EndsForgotten())] if self._forgets else []
-        refused: list[tuple[Letter, InputError]] = []
-        for one in letters:
+        ends = self._ends_of(entries)
+        admitted: list[Entry] = [Entry(EndsForgotten())] if self._forgets else []
+        refused: list[tuple[Entry, InputError]] = []
+        for one in entries:
             try:
                 admitted.append(self._checked(one, ends))
             except JournalError:
@@ -70,22 +81,32 @@ class Admission:
                 refused.append((one, error))
         return Admitted(admitted if len(admitted) > self._forgets else [], refused)
 
-    def _checked(self, letter: Letter, ends: dict[str, str]) -> Letter:
-        event = letter.event
+    def _checked(self, entry: Entry, ends: dict[str, str]) -> Entry:
+        event = entry.event
         if isinstance(event, JobSubmitted):
             self._check_names(event.job)
             recalled = (EndRecalled(name, ends[name]) for name in event.job.after if name in ends)
-            return letter._replace(first=tuple(recalled))
-        if letter.answer is None:
-            return letter
+            return entry._replace(first=tuple(recalled))
+        if entry.answer is None:
+            return entry
         if isinstance(event, _OF_JOBS):
             facts = self._of_jobs(event.job_id, event)
-            return letter._replace(event=facts[-1], first=tuple(facts[:-1]))
+            return entry._replace(event=facts[-1], first=tuple(facts[:-1]))
         if isinstance(event, NodeDrained | NodeUp) and not 0 <= event.node < len(self._state.node_state):
             raise UnknownNode(event.node, len(self._state.node_state))
+        if isinstance(event, WindowSet):
+            self._check_window(event)
+        if isinstance(event, WindowCleared) and event.name not in self._state.windows:
+            raise UnknownWindow(event.name)
         if isinstance(event, ProfileShared) and not self._state.own_profiles.get((event.owner, event.program)):
             raise UnknownProfile(event.program, event.owner)
-        return letter
+        return entry
+
+    def _check_window(self, told: WindowSet) -> None:
+        if wrong := what_is_wrong(self._state, told):
+            raise InputError(wrong, f"window {told.name}")
+        if told.name not in self._state.windows and len(self._state.windows) >= MOST_WINDOWS:
+            raise InputError(f"{MOST_WINDOWS} windows are announced", f"window {told.name}", "clear some first")
 
     # ---- submissions ------------------------------------------------------------------------------------------------
 
@@ -96,10 +117,10 @@ class Admission:
                 raise InputError("a job of this name was here before", f"job {name}")
         self._coming.update(names)
 
-    def _ends_of(self, letters: Sequence[Letter]) -> dict[str, str]:
+    def _ends_of(self, entries: Sequence[Entry]) -> dict[str, str]:
         """Return how jobs ended that submissions depend on and that the core does not know."""
         state, wanted = self._state, set[str]()
-        for one in letters:
+        for one in entries:
             if isinstance(one.event, JobSubmitted):
                 wanted.update(one.event.job.after)
         ended = {} if self._forgets else state.finished
@@ -144,7 +165,7 @@ class Admission:
             if found is None:
                 raise RemovedJob(name) if self._journal.removed(name) else UnknownJob(name)
             raise WrongState(name, f"is over: {found.status or 'it has ended'}")
-        if (problem := _PROBLEMS[type(event)](self._state, row)) is not None:
+        if problem := _problem(self._state, row, event):
             raise WrongState(name, problem)
 
 
@@ -161,38 +182,20 @@ def _about(event: _OF_JOBS, member: str) -> Event:
     return type(event)(member)
 
 
-def _runs(state: State, row: int) -> bool:
-    return bool(state.jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING))
-
-
-def _not_changeable(state: State, row: int) -> str | None:
-    return "runs already" if _runs(state, row) else None
-
-
-def _not_holdable(state: State, row: int) -> str | None:
-    return "is held already" if row in state.held else _not_changeable(state, row)
-
-
-def _not_releasable(state: State, row: int) -> str | None:
-    return None if row in state.held else "is not held"
-
-
-def _not_requeuable(state: State, row: int) -> str | None:
-    if not _runs(state, row):
-        return "waits in the queue already"
-    if state.jobs[columns.FLAGS, row] == columns.CANCELLED:
-        return "is being cancelled"
-    return None if state.spec(row).requeue else "must not be run again: it was submitted so"
-
-
-def _not_cancellable(state: State, row: int) -> str | None:
-    return None
-
-
-_PROBLEMS: dict[type, Callable[[State, int], str | None]] = {
-    JobCancelled: _not_cancellable,
-    JobChanged: _not_changeable,
-    JobHeld: _not_holdable,
-    JobReleased: _not_releasable,
-    JobRequeued: _not_requeuable,
-}
+def _problem(state: State, row: int, event: _OF_JOBS) -> str:
+    """Return why a verb does not fit the state of its job; empty: it does."""
+    runs = state.jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING)
+    if isinstance(event, JobHeld) and row in state.held:
+        return "is held already"
+    if isinstance(event, JobHeld | JobChanged) and runs:
+        return "runs already"
+    if isinstance(event, JobReleased) and row not in state.held:
+        return "is not held"
+    if isinstance(event, JobRequeued):
+        if not runs:
+            return "waits in the queue already"
+        if state.jobs[columns.FLAGS, row] == columns.CANCELLED:
+            return "is being cancelled"
+        if not state.spec(row).requeue:
+            return "must not be run again: it was submitted so"
+    return ""

@@ -94,9 +94,13 @@ class Answers:
         return Listed(await self._in_worker(join), found.before)
 
     async def between(
-        self, since_us: int, until_us: int, user: int | None = None, limit: int = 1000,
+        self,
+        since_us: int,
+        until_us: int,
+        user: int | None = None,
+        limit: int = 1000,
         behind: tuple[int, str] | None = None,
-    ) -> list[Record]:  # fmt: skip
+    ) -> list[Record]:
         """Return jobs that ended in [since, until), by end; `behind`: the (end_us, job_id) of the last one read."""
         await self._in_worker(self._write_owed)
         return await self.read(lambda one: records.between(one, since_us, until_us, user, limit, behind))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,8 +41,7 @@ def back_up(journal: Path | str, file: Path, advance: Advance | None = None) -> 
     """Copy a journal into a new file."""
     if file.exists():
         raise InputError("is there already", str(file), "choose another name, or remove it")
-    draft = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
+    with _draft_of(file) as draft:
         file.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(journal, Path):
             _copy_file(journal, draft, advance)
@@ -51,11 +50,6 @@ def back_up(journal: Path | str, file: Path, advance: Advance | None = None) -> 
             _copy_tables(connect(url_of(journal), only_one=False), _of_file(draft), advance)
         found = look_at(draft)
         os.replace(draft, file)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot be written: {reason}", str(file), "choose a folder you may write to") from error
-    finally:
-        _remove(draft)
     return found
 
 
@@ -69,20 +63,27 @@ def bring_back(file: Path, journal: Path | str, replace: bool, advance: Advance 
         if not replace:
             raise InputError("there is a journal already", str(journal), "say --replace to put it aside")
         _copy_file(journal, journal.with_name(f"{journal.name}.replaced"), None)
-    draft = journal.with_name(f".{journal.name}.{os.getpid()}.part")
-    try:
+    with _draft_of(journal) as draft:
         _copy_file(file, draft, advance)
         with as_owner(journal.parent):
             for ending in ("-wal", "-shm"):  # of the old journal: SQLite would use them for the new one
                 journal.with_name(journal.name + ending).unlink(missing_ok=True)
             os.replace(draft, journal)
+    return found
+
+
+@contextmanager
+def _draft_of(file: Path) -> Iterator[Path]:
+    """Yield the path of a draft beside a file; it is removed at the end."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        yield draft
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot be written: {reason}", str(journal), "choose a folder you may write to") from error
+        raise InputError(f"cannot be written: {reason}", str(file), "choose a folder you may write to") from error
     finally:
         with as_owner(draft.parent):
             _remove(draft)
-    return found
 
 
 def copy_of(journal: Path, folder: Path) -> Path:

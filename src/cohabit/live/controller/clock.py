@@ -1,31 +1,29 @@
 """The controller's clock: microseconds that never go back, and whether it is still the same clock after a restart.
 
 It is CLOCK_BOOTTIME (which no administrator sets and which counts sleep) plus a base chosen once per boot and kept in
-the store, so that it shows about Unix time. A controller that restarts within one boot goes on with exactly the same
-clock, and so do leases and fuses. After a reboot it is not known how long the machine was off: a new base is chosen,
-not before anything the old clock has shown, and `same` is False.
+the store, so that it shows about Unix time; a step of the wall clock does not move it. A controller that restarts
+within one boot goes on with exactly the same clock, and so do leases and fuses. After a reboot it is not known how long
+the machine was off: a new base is chosen, not before anything the old clock has shown, and `same` is False. A new clock
+is kept (`keep_clock`) only after the core was told that the old one is lost: a controller that dies in between would
+take leases on the old clock for leases on the new one.
 """
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
+from cohabit.live.controller.journal import Journal
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-
-class Clock(Protocol):
-    """The clock the controller reads."""
-
-    def now_us(self) -> int:
-        """Return the present instant."""
+_KEPT = "clock"  # among the settings of the journal
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """What must be kept to find the same clock again."""
+    """The values to keep for finding the same clock again."""
 
     boot_id: str
     base_us: int
@@ -52,9 +50,21 @@ class BootClock:
 
 
 def find_clock(kept: Epoch | None, last_us: int) -> BootClock:
-    """Return the kept clock if this is still the same boot; else a new one that begins after everything seen so far."""
+    """Return the kept clock if this is still the same boot and it has gone on (in another time namespace it may not
+    have); else a new one that begins after everything seen so far."""
     boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
-    if kept is not None and kept.boot_id == boot_id:
+    if kept is not None and kept.boot_id == boot_id and kept.base_us + boot_us() >= last_us:
         return BootClock(kept, True)
     base_us = max(time.time_ns() // 1000, last_us + 1) - boot_us()
     return BootClock(Epoch(boot_id, base_us), False)
+
+
+def clock_of(journal: Journal, last_us: int) -> BootClock:
+    """Return the clock of a journal whose last batch has this instant."""
+    kept = journal.get(_KEPT)
+    return find_clock(None if kept is None else msgspec.json.decode(kept, type=Epoch), last_us)
+
+
+def keep_clock(journal: Journal, clock: BootClock) -> None:
+    """Keep a new clock: from now on a restart within this boot finds it."""
+    journal.put({_KEPT: msgspec.json.encode(clock.epoch).decode()})

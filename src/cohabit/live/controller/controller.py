@@ -17,9 +17,9 @@ from cohabit.backend.protocol import Backend, BackendError, Launch
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller import recovery
 from cohabit.live.controller.answers import Answers
-from cohabit.live.controller.clock import BootClock
+from cohabit.live.controller.clock import BootClock, keep_clock
 from cohabit.live.controller.dispatch import Dispatcher, Settle
-from cohabit.live.controller.inbox import Inbox, Letter
+from cohabit.live.controller.inbox import Entry, Inbox
 from cohabit.live.controller.journal import Journal, JournalError
 from cohabit.live.controller.recovery import Restored
 from cohabit.live.controller.refusals import Busy, NotWritable
@@ -46,11 +46,15 @@ from cohabit.model.event import (
     PeerReported,
     ProfileShared,
     Recovered,
+    SchemeChanged,
     StartRefused,
+    WindowCleared,
+    WindowSet,
     Woken,
 )
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
+from cohabit.model.scheme import Scheme
 from cohabit.model.texts import wrong_in_name
 from cohabit.model.units import FOREVER, SECOND
 
@@ -61,7 +65,9 @@ LONGEST_PATIENCE_S = 30.0
 PAUSE_S = 0.5  # before another attempt to write the journal
 ROOM_S = 2.0  # between two checks of how full the disk is
 FIRST_AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before an event on which the core raised is told again
-OF_THE_WORLD = JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | Woken  # sent only once
+OF_THE_WORLD = (  # sent only once
+    JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | WindowSet | WindowCleared | Woken
+)
 LONGEST_NAME = 64  # bytes; as the name of a file it can be three times as long
 log = logging.getLogger(__name__)
 
@@ -86,6 +92,7 @@ class Controller(Answers):
         self._again_us, self._pause_s = FOREVER, FIRST_AGAIN_S
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._deadlock = ""  # as it was last logged
 
     @property
     def left_out(self) -> int:
@@ -110,7 +117,9 @@ class Controller(Answers):
             except BackendError as error:  # killed, and not dead: the operating system cannot end it
                 log.error("%s", error)
         if not self._restored.fresh:
-            await self._turn([Letter(fact) for fact in (Recovered(self._clock.same), *found.facts)])
+            await self._turn([Entry(fact) for fact in (Recovered(self._clock.same), *found.facts)])
+        if not self._clock.same:
+            await self._in_worker(partial(keep_clock, self._journal, self._clock))
         for order in found.orders:
             self._dispatch.give(order)
         told = {(one.job_id, one.attempt) for one in found.facts if isinstance(one, JobFinished)}
@@ -189,19 +198,31 @@ class Controller(Answers):
         """Use a node again."""
         await self._demand(NodeUp(node))
 
+    async def reserve(self, window: WindowSet) -> None:
+        """Close nodes to new jobs for a time, under a name; what runs there goes on."""
+        await self._demand(window)
+
+    async def unreserve(self, name: str) -> None:
+        """Drop the window of this name."""
+        await self._demand(WindowCleared(name))
+
+    async def set_scheme(self, scheme: Scheme, job_id: str = "", from_file: bool = False) -> None:
+        """Treat jobs with mates in other domains, or one of them, by this scheme from now on."""
+        await self._demand(SchemeChanged(scheme, job_id, from_file))
+
     async def share_profile(self, program: str, owner: str) -> None:
         """Make the profile from an owner's runs of a program the shared one."""
         await self._demand(ProfileShared(program, owner))
 
     async def _demand(self, event: Event, launch: Launch | None = None) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._inbox.offer(Letter(event, launch, answer)):
+        if not self._inbox.offer(Entry(event, launch, answer)):
             raise Busy
         await answer
 
     def hear(self, message: Message) -> bool:
         """Take a message of a peer whose origin is checked; False: too busy to take it."""
-        return self._inbox.offer(Letter(PeerReported(message)))
+        return self._inbox.offer(Entry(PeerReported(message)))
 
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
@@ -209,42 +230,42 @@ class Controller(Answers):
         while not self._stopping:
             due_us = min(self._wake_us, self._again_us)
             patience_us = min(max(due_us - self._clock.now_us(), 0), round(LONGEST_PATIENCE_S * SECOND))
-            letters = await self._inbox.take(patience_us / SECOND, BATCH_MOST)
+            entries = await self._inbox.take(patience_us / SECOND, BATCH_MOST)
             if self._clock.now_us() >= self._again_us:
-                letters += [Letter(fact) for fact in self._owed]
+                entries += [Entry(fact) for fact in self._owed]
                 self._owed, self._again_us = [], FOREVER
             if self._clock.now_us() >= self._wake_us:
-                letters.append(Letter(Woken()))
-            if letters:
-                await self._turn(letters)
+                entries.append(Entry(Woken()))
+            if entries:
+                await self._turn(entries)
             if self._stepper.since_checkpoint >= CHECKPOINT_EVERY:
                 await self._checkpoint()
 
-    async def _turn(self, letters: list[Letter]) -> None:
+    async def _turn(self, entries: list[Entry]) -> None:
         """Handle one batch: write it, decide, send the commands, answer."""
-        while letters:
+        while entries:
             try:
-                turn = await self._in_worker(partial(self._stepper.step, letters))
+                turn = await self._in_worker(partial(self._stepper.step, entries))
             except JournalError as error:
-                letters = await self._not_written(letters, error)
+                entries = await self._not_written(entries, error)
                 continue
             except OneByOne as error:
-                log.error("%d requests are taken one by one: %r", len(letters), error.__cause__)
-                for one in letters:
+                log.error("%d requests are taken one by one: %r", len(entries), error.__cause__)
+                for one in entries:
                     await self._turn([one])
                 return
             except CoreFailed as error:
                 log.error("the core cannot be used any more and is made anew: %s", error, exc_info=error)
-                turn = await self._mend(letters)
+                turn = await self._mend(entries)
             self._follow(turn)
             return
 
-    async def _not_written(self, letters: list[Letter], error: JournalError) -> list[Letter]:
+    async def _not_written(self, entries: list[Entry], error: JournalError) -> list[Entry]:
         """Refuse submissions; try the rest again at once if the disk was full and there is a reserve."""
         log.error("%s", error)
         unable = NotWritable(f"nothing can be taken now: {error}", "", "try again later")
-        self._refuse([(one, unable) for one in letters if isinstance(one.event, JobSubmitted)])
-        rest = [one for one in letters if one.answer is None or not one.answer.done()]
+        self._refuse([(one, unable) for one in entries if isinstance(one.event, JobSubmitted)])
+        rest = [one for one in entries if one.answer is None or not one.answer.done()]
         if self._reserve.give():
             return rest
         self._refuse([(one, unable) for one in rest])
@@ -252,7 +273,7 @@ class Controller(Answers):
         await asyncio.sleep(PAUSE_S)
         return []
 
-    async def _mend(self, letters: list[Letter]) -> Turn:
+    async def _mend(self, entries: list[Entry]) -> Turn:
         """Try until the core is rebuilt; the batch it has to handle is in the journal already."""
         while not self._stopping:
             try:
@@ -263,12 +284,12 @@ class Controller(Answers):
             else:
                 self._wake_us = int(self._core.state.wake_us)
                 return turn
-        return Turn([], [(one, InputError("the controller is being stopped")) for one in letters])
+        return Turn([], [(one, InputError("the controller is being stopped")) for one in entries])
 
     def _follow(self, turn: Turn) -> None:
         """Send the commands of a batch, answer its callers, and schedule again the events that were left out."""
         self._refuse(turn.refused)
-        if any(isinstance(one.event, Woken) for one in turn.letters):
+        if any(isinstance(one.event, Woken) for one in turn.entries):
             self._wake_us = FOREVER  # the wake-up is used up
         for command in turn.commands:
             try:
@@ -276,7 +297,8 @@ class Controller(Answers):
             except Exception:
                 log.exception("%s is not handed out", command)
         self._answer(turn)
-        for one in turn.letters:
+        self._log_deadlock()
+        for one in turn.entries:
             if isinstance(one.event, JobFinished):
                 self._dispatch.give(Settle(one.event.job_id, one.event.attempt))
         if again := [one for one in turn.lost if isinstance(one, OF_THE_WORLD)]:
@@ -284,6 +306,14 @@ class Controller(Answers):
             self._again_us = self._clock.now_us() + round(self._pause_s * SECOND)
             self._wake_us = max(self._wake_us, self._again_us)
             self._pause_s = min(2 * self._pause_s, LONGEST_AGAIN_S)
+
+    def _log_deadlock(self) -> None:
+        """Log groups of mates that wait for each other's nodes, and the end of it."""
+        about = self._core.state.coupled
+        found = "" if about is None else about.deadlock
+        if found != self._deadlock:
+            self._deadlock = found
+            log.warning("%s", f"deadlock between groups: {found}" if found else "the deadlock between groups is over")
 
     def _hand_out(self, command: Command, turn: Turn) -> None:
         match command:
@@ -302,7 +332,7 @@ class Controller(Answers):
     def _answer(self, turn: Turn) -> None:
         """Tell submitters that their job is durable, or why the core will never run it."""
         never = {one.job_id: one.reason for one in turn.commands if isinstance(one, CancelJob) and one.attempt == 0}
-        for one in turn.letters:
+        for one in turn.entries:
             if one.answer is None or one.answer.done():
                 continue
             job = one.event.job if isinstance(one.event, JobSubmitted) else None
@@ -313,7 +343,7 @@ class Controller(Answers):
             else:
                 one.answer.set_result(None)
 
-    def _refuse(self, refused: Iterable[tuple[Letter, InputError]]) -> None:
+    def _refuse(self, refused: Iterable[tuple[Entry, InputError]]) -> None:
         for one, error in refused:
             if one.answer is not None and not one.answer.done():
                 one.answer.set_exception(error)
@@ -350,4 +380,4 @@ class Controller(Answers):
 
     async def tell(self, event: Event) -> None:
         """Take an event of the back end or of a measurement; wait while the inbox is full."""
-        await self._inbox.put(Letter(event))
+        await self._inbox.put(Entry(event))

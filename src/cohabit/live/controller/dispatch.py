@@ -36,9 +36,11 @@ class Dispatcher:
     stopped there, and returns whether there is more now."""
 
     def __init__(
-        self, backend: Backend, report: Callable[[Event], Awaitable[None]],
+        self,
+        backend: Backend,
+        report: Callable[[Event], Awaitable[None]],
         make_room: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._backend, self._report, self._make_room = backend, report, make_room
         self._lanes: dict[str, deque[tuple[Order | Settle, Launch | None]]] = {}
         self._workers: set[asyncio.Task[None]] = set()

@@ -25,7 +25,7 @@ COMPANY_S = 0.02  # how long a confirmed start waits for other entries
 log = logging.getLogger(__name__)
 
 
-class Letter(NamedTuple):
+class Entry(NamedTuple):
     """An event; for a submission, also what the job executes, and the future that its caller waits for."""
 
     event: Event
@@ -38,7 +38,7 @@ class Letter(NamedTuple):
         """All its events, in their order."""
         return (*self.first, self.event)
 
-    def sealed(self) -> Letter:
+    def sealed(self) -> Entry:
         """Return the entry, known to be writable; an InputError says why a request is not. An observed event that
         cannot be written as it is loses the characters that cannot."""
         try:
@@ -65,36 +65,33 @@ class Inbox:
     """A bounded queue, used on one event loop."""
 
     def __init__(self, most: int) -> None:
-        self._letters: deque[Letter] = deque()
+        self._entries: deque[Entry] = deque()
         self._most, self._filled, self._space = most, asyncio.Event(), asyncio.Event()
         self._urgent = asyncio.Event()  # an entry is not a confirmed start, or `take` is interrupted
         self._space.set()
 
-    def __len__(self) -> int:
-        return len(self._letters)
-
-    def offer(self, letter: Letter) -> bool:
+    def offer(self, entry: Entry) -> bool:
         """Add an entry unless the inbox is full; return whether it was added."""
-        if len(self._letters) >= self._most:
+        if len(self._entries) >= self._most:
             return False
-        self._add(letter)
+        self._add(entry)
         return True
 
-    async def put(self, letter: Letter) -> None:
+    async def put(self, entry: Entry) -> None:
         """Add an entry when there is space."""
-        while len(self._letters) >= self._most:
+        while len(self._entries) >= self._most:
             self._space.clear()
             await self._space.wait()
-        self._add(letter)
+        self._add(entry)
 
-    def put_back(self, letters: list[Letter]) -> None:
+    def put_back(self, entries: list[Entry]) -> None:
         """Put entries back to the front, in the same order; they had their space before."""
-        self._letters.extendleft(reversed(letters))
+        self._entries.extendleft(reversed(entries))
         self.interrupt()
 
-    async def take(self, patience_s: float, most: int) -> list[Letter]:
+    async def take(self, patience_s: float, most: int) -> list[Entry]:
         """Return all entries, up to `most`; wait for the first one, but not longer than `patience_s`."""
-        if not self._letters:
+        if not self._entries:
             self._filled.clear()
             try:
                 await asyncio.wait_for(self._filled.wait(), patience_s)
@@ -103,8 +100,8 @@ class Inbox:
         if not self._urgent.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._urgent.wait(), min(patience_s, COMPANY_S))
-        taken = [self._letters.popleft() for _ in range(min(most, len(self._letters)))]
-        if not self._letters:
+        taken = [self._entries.popleft() for _ in range(min(most, len(self._entries)))]
+        if not self._entries:
             self._urgent.clear()
         self._space.set()
         return taken
@@ -114,8 +111,8 @@ class Inbox:
         self._filled.set()
         self._urgent.set()
 
-    def _add(self, letter: Letter) -> None:
-        self._letters.append(letter)
+    def _add(self, entry: Entry) -> None:
+        self._entries.append(entry)
         self._filled.set()
-        if not isinstance(letter.event, JobStarted):
+        if not isinstance(entry.event, JobStarted):
             self._urgent.set()

@@ -86,7 +86,7 @@ class JournalError(NotWritable):
 
 
 class _Owed:
-    """What follows from written batches and is not written itself yet."""
+    """Results of written batches that are not written themselves yet."""
 
     def __init__(self) -> None:
         self.seq = 0  # the last batch it includes; 0: nothing is owed
@@ -106,7 +106,7 @@ class _Owed:
             connection.execute(sa.delete(_left_out).where((_left_out.c.seq == seq) & (_left_out.c.place == place)))
             row = {"seq": seq, "place": place, "about": one.about, "why": one.why}
             connection.execute(sa.insert(_left_out), row)
-            if one.job and records.one(connection, one.job) is None:
+            if one.job and not records.some(connection, [one.job]):
                 connection.execute(sa.delete(_jobs).where(_jobs.c.job_id == one.job))
         put(connection, {RECORDED: str(self.seq)})
 
@@ -183,12 +183,16 @@ class Journal:
         except InputError as error:  # a new connection found another writer
             raise JournalError(f"{trouble}: {error.what}", self.where, error.fix) from error
 
+    def read(self, question: Callable[[sa.Connection], T]) -> T:
+        """Read over the writer's connection; what is owed is missing."""
+        with self._transaction("the journal cannot be read"):
+            return question(self._connection)
+
     # ---- settings ---------------------------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
         """Return a setting kept beside the journal."""
-        with self._transaction("the journal cannot be read"):
-            return get(self._connection, key)
+        return self.read(lambda connection: get(connection, key))
 
     def put(self, values: Mapping[str, str]) -> None:
         """Keep settings, all or none."""
@@ -227,9 +231,8 @@ class Journal:
             self._doubtful = None
 
     def _is_there(self, seq: int, content: bytes) -> bool:
-        with self._transaction("the journal cannot be read"):
-            query = sa.select(_batches.c.events).where(_batches.c.seq == seq)
-            return bool(self._connection.execute(query).scalar() == content)
+        query = sa.select(_batches.c.events).where(_batches.c.seq == seq)
+        return bool(self.read(lambda connection: connection.execute(query).scalar()) == content)
 
     def note(
         self, seq: int, commands: Sequence[Command] | None, changed: Iterable[Record], left_out: Iterable[LeftOut] = ()
@@ -280,8 +283,7 @@ class Journal:
     def launch_of(self, job_id: str) -> Launch | None:
         """Return what a job executes; for a member of an array, what the array executes."""
         array = job_id.rpartition("_")[0]
-        with self._transaction("the journal cannot be read"):
-            rows = self._connection.execute(_LAUNCH_OF, {"job": job_id, "array": array}).all()
+        rows = self.read(lambda connection: connection.execute(_LAUNCH_OF, {"job": job_id, "array": array}).all())
         found = {row.job_id: row.launch for row in rows}
         content = found.get(job_id, found.get(array))
         return None if content is None else msgspec.msgpack.decode(content, type=Launch)
@@ -289,32 +291,19 @@ class Journal:
     def known_jobs(self, names: Sequence[str]) -> set[str]:
         """Return which of these names were ever used, by a job, an array or a member of one."""
         self._undo_doubtful()
-        with self._transaction("the journal cannot be read"):
-            found = records.known(self._connection, names) | removal.used_before(self._connection, names)
+        found = self.read(lambda one: records.known(one, names) | removal.used_before(one, names))
         return found | {name for name in names if name in self._owed.records}
 
     def records_of(self, names: Sequence[str]) -> dict[str, Record]:
         """Return the records of these jobs, as far as they are known."""
         owed = self._owed.records
-        with self._transaction("the journal cannot be read"):
-            found = records.some(self._connection, [name for name in names if name not in owed])
+        found = self.read(lambda one: records.some(one, [name for name in names if name not in owed]))
         return found | {name: owed[name] for name in names if name in owed}
 
     def removed(self, name: str) -> removal.Gone | None:
         """Return what is known of a job that has no record because retention removed it. A number that retention has
         passed counts as removed also if it has a record."""
-        with self._transaction("the journal cannot be read"):
-            return removal.find_gone(self._connection, name)
-
-    def living_records(self) -> list[Record]:
-        """Return the records of jobs that are not over, as last written."""
-        with self._transaction("the journal cannot be read"):
-            return records.living(self._connection)
-
-    def count_living(self) -> int:
-        """Return how many jobs are not over, arrays counted as jobs of their own."""
-        with self._transaction("the journal cannot be read"):
-            return records.count_living(self._connection)
+        return self.read(lambda connection: removal.find_gone(connection, name))
 
     @property
     def recorded(self) -> int:
@@ -342,20 +331,16 @@ class Journal:
 
     def oldest_checkpoint(self) -> Checkpoint | None:
         """Return the checkpoint at which a replay of all that is kept begins; None: at the first batch ever."""
-        with self._transaction("the journal cannot be read"):
-            first = self._connection.execute(sa.select(sa.func.min(_batches.c.seq))).scalar()
+        first = self.read(lambda one: one.execute(sa.select(sa.func.min(_batches.c.seq))).scalar())
         return None if first == 1 else self._checkpoint(_checkpoints.c.seq)
 
     def _checkpoint(self, order: Any) -> Checkpoint | None:
-        with self._transaction("the journal cannot be read"):
-            row = self._connection.execute(sa.select(_checkpoints).order_by(order).limit(1)).first()
+        row = self.read(lambda one: one.execute(sa.select(_checkpoints).order_by(order).limit(1)).first())
         return None if row is None else Checkpoint(row.seq, row.now_us, row.core, row.pending)
 
     def _newest(self) -> int:
-        with self._transaction("the journal cannot be read"):
-            of_batches = self._connection.execute(sa.select(sa.func.max(_batches.c.seq))).scalar()
-            of_checkpoints = self._connection.execute(sa.select(sa.func.max(_checkpoints.c.seq))).scalar()
-        return max(of_batches or 0, of_checkpoints or 0)
+        newest = [sa.select(sa.func.max(table.c.seq)) for table in (_batches, _checkpoints)]
+        return self.read(lambda one: max(one.execute(query).scalar() or 0 for query in newest))
 
 
 def open_journal(where: Path | str) -> Journal:

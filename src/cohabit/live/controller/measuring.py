@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -22,26 +22,23 @@ from cohabit.agent.profiling.drift import DriftWatch
 from cohabit.agent.profiling.episodes import Curves, Episode, curves_of, flat, tour_of
 from cohabit.backend.protocol import DONE, RUNNING, Backend, BackendError, Launch, Run
 from cohabit.core.core import SchedulerCore
-from cohabit.model.cluster import NodeGroup
+from cohabit.live.controller.meters import Meter, Reading, counted_between, mean_rates, progress_of
+from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.command import Command, MoveJob, SetShares, StartJob
 from cohabit.model.event import Event, JobFinished, JobStarted, ProfileLearned, ProgramDrifted, ProgressMeasured
-from cohabit.model.hardware import hardware_key
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, owner_of
 from cohabit.model.units import SECOND
 
 PERIOD_S = 10.0
-OFTEN_S, SELDOM_S, SHARE = (
-    0.25,
-    5.0,
-    0.05,
-)  # an exclusive run is read each twentieth of its age: its end is not announced
+# An exclusive run is read each twentieth of its age, between these two: its end is not announced.
+READ_SHARE, SHORTEST_READ_S, LONGEST_READ_S = 0.05, 0.25, 5.0
 BRIEF_S = 0.05  # a run is measured when it is this old
-TIME, CURVE = "time", "curve"
-MEANS = ("instructions", "cycles", "cache_references", "cache_misses", "memory_total_bytes", "task_clock")
+CURVE = "curve"  # the purpose of a run that is started for its curves
+LINE_BYTES = 64.0  # of memory traffic for a cache miss
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Amounts = Mapping[str, float]
+Key = tuple[str, int]  # job, attempt
 
 
 class Ask(Protocol):
@@ -50,34 +47,18 @@ class Ask(Protocol):
     def __call__(self, question: Callable[[SchedulerCore], T]) -> Awaitable[T]: ...
 
 
-class Meter(Protocol):
-    """Read what runs of the back end have used; live/controller/local_meter.py does so on this machine."""
-
-    def begin(self, job_id: str, attempt: int) -> None:
-        """Attach the counters to a run that has begun; may fail with OSError."""
-        ...
-
-    def sample(self, job_id: str, attempt: int) -> Amounts:
-        """Return the amounts so far, by the names of model/counters.py; empty if nothing can be read."""
-        ...
-
-    def lasted_s(self, job_id: str, attempt: int) -> float | None:
-        """Return how long a finished run took, if that is recorded."""
-        ...
-
-    def end(self, job_id: str, attempt: int) -> None:
-        """Release the counters of a run."""
-        ...
-
-
 @dataclass(frozen=True)
 class _Known:
-    """What the core knows of a run."""
+    """The core's knowledge of a run."""
 
     job: Job
     node: NodeGroup
     profile: Profile | None  # for this number of processes on such nodes
     owner: str  # owner of the profile that its run writes
+
+    def at_scale(self, scale: int) -> ScaleProfile | None:
+        """Return what was measured at this scale before."""
+        return None if self.profile is None else self.profile.at_scale(scale)
 
 
 @dataclass
@@ -87,17 +68,26 @@ class _Watched:
     order: StartJob
     begun_s: float | None = None
     known: _Known | None = None
-    last: tuple[float, Amounts] | None = None  # at the last reading
-    first: tuple[float, Amounts] | None = None
+    last: Reading | None = None
+    first: Reading | None = None
     next_s: float = 0.0  # time of the next reading of an exclusive run
     episodes: list[Episode] = field(default_factory=list)
-    beginning: asyncio.Task[None] | None = None
-    stepping: asyncio.Task[None] | None = None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)  # that measure it
     met: bool = False  # another job was on one of its nodes
 
     @property
+    def key(self) -> Key:
+        """The job and the attempt."""
+        return self.order.job_id, self.order.attempt
+
+    @property
+    def nodes(self) -> set[int]:
+        """The numbers of its nodes."""
+        return {node for first, count in self.order.nodes for node in range(first, first + count)}
+
+    @property
     def alone(self) -> bool:
-        """Whether it has had its nodes to itself since its start, as an exclusive job or by chance."""
+        """True if it has had its nodes to itself since its start, as an exclusive job or by chance."""
         return self.order.exclusive or (not self.met and not self.order.ways)
 
 
@@ -105,17 +95,22 @@ class MeasuringBackend:
     """A back end that measures its runs. `bind` gives it the core to ask, before `open`."""
 
     def __init__(
-        self, inner: Backend, meter: Meter, period_s: float = PERIOD_S, drift: DriftWatch | None = None,
-        clock: Callable[[], float] = time.monotonic, episode_s: float = 0.0,
-    ) -> None:  # fmt: skip
+        self,
+        inner: Backend,
+        meter: Meter,
+        period_s: float = PERIOD_S,
+        drift: DriftWatch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        episode_s: float = 0.0,
+    ) -> None:
         self.inner, self.meter, self.period_s = inner, meter, period_s
         self.drift, self._clock, self._episode_s = drift or DriftWatch(), clock, episode_s
         self._ask: Ask | None = None
-        self._runs: dict[tuple[str, int], _Watched] = {}
+        self._runs: dict[Key, _Watched] = {}
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._said: set[str] = set()
-        self._strangers: set[tuple[str, int]] = set()  # runs of an earlier controller: their neighbours are not known
+        self._strangers: set[Key] = set()  # runs of an earlier controller: their neighbours are not known
 
     def bind(self, ask: Ask) -> None:
         """Set the function that reads the core."""
@@ -130,14 +125,14 @@ class MeasuringBackend:
         """Open the back end and start the measuring tasks."""
         await self.inner.open()
         self._do(self._listen())
-        self._do(self._read_often())
+        self._do(self._read_exclusive())
         if self.period_s > 0:
-            self._do(self._look_often())
+            self._do(self._measure_progress())
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
         """Pass a command on; starts and moves are remembered."""
         if isinstance(command, StartJob):
-            self._arrives(_Watched(command))
+            self._add(_Watched(command))
         try:
             await self.inner.execute(command, launch)
         except BaseException:
@@ -147,13 +142,13 @@ class MeasuringBackend:
         if isinstance(command, MoveJob) and (run := self._runs.get((command.job_id, command.attempt))) is not None:
             run.last, run.met = None, True  # its progress on the new nodes is measured from the next reading on
 
-    def _arrives(self, run: _Watched) -> None:
-        nodes = _numbers(run.order)
+    def _add(self, run: _Watched) -> None:
+        nodes = run.nodes
         for other in self._runs.values():
-            if not nodes.isdisjoint(_numbers(other.order)):
+            if not nodes.isdisjoint(other.nodes):
                 run.met = other.met = True
         run.met = run.met or bool(self._strangers)
-        self._runs[run.order.job_id, run.order.attempt] = run
+        self._runs[run.key] = run
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events of the back end and of the measurements."""
@@ -172,11 +167,10 @@ class MeasuringBackend:
 
     async def close(self) -> None:
         """Stop measuring, then close the back end."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for key in list(self._runs):
-            self._let_go(key)
+        await _cancel(self._tasks)
+        for key in self._runs:
+            self.meter.end(*key)
+        self._runs.clear()
         await self.inner.close()
 
     # ---- runs -------------------------------------------------------------------------------------------------------
@@ -203,33 +197,30 @@ class MeasuringBackend:
             log.exception("a run of job %s was not measured", getattr(event, "job_id", ""))
         return [*learned, event]
 
-    def _begun(self, key: tuple[str, int]) -> None:
+    def _begun(self, key: Key) -> None:
         run = self._runs.get(key)
         if run is not None and run.begun_s is None and self._ask is not None:
             run.begun_s = self._clock()
-            run.beginning = self._do(self._begin(key, run, self._ask))
+            run.tasks.append(self._do(self._begin(run, self._ask)))
 
-    async def _begin(self, key: tuple[str, int], run: _Watched, ask: Ask) -> None:
+    async def _begin(self, run: _Watched, ask: Ask) -> None:
         """Begin to measure a run; of a run shorter than BRIEF_S only the time is measured."""
         await asyncio.sleep(BRIEF_S)
         run.known = await ask(lambda core: _known(core, run.order))
         if run.known is None or not run.known.job.program:
             return
         with contextlib.suppress(OSError):
-            await asyncio.to_thread(self.meter.begin, *key)
-        run.first = run.last = await self._read(key)
+            await asyncio.to_thread(self.meter.begin, *run.key)
+        run.first = run.last = await self._read(run.key)
         if run.order.purpose == CURVE and run.order.exclusive:
-            run.stepping = self._do(self._step_ways(key, run))
+            run.tasks.append(self._do(self._step_ways(run, run.known)))
 
-    async def _ended(self, key: tuple[str, int], status: str) -> list[Event]:
+    async def _ended(self, key: Key, status: str) -> list[Event]:
         self._strangers.discard(key)
         run = self._runs.pop(key, None)
         if run is None:
             return []
-        for task in (run.beginning, run.stepping):
-            if task is not None and not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        await _cancel(run.tasks)
         took_s = self.meter.lasted_s(*key)
         if took_s is None and run.begun_s is not None:
             took_s = self._clock() - run.begun_s
@@ -242,18 +233,17 @@ class MeasuringBackend:
 
     def _lessons(self, run: _Watched, known: _Known, took_s: float) -> list[Event]:
         """Return what a run that ended well says about its program."""
-        job, order, hardware = known.job, run.order, hardware_key(known.node)
-        before = None if known.profile is None else known.profile.at_scale(order.scale)
-        expected_s = 0.0 if before is None or known.profile is None or known.profile.processes != job.processes else (
-            before.time_s
-        )  # fmt: skip
+        job, order = known.job, run.order
+
+        def learned(measured: ScaleProfile) -> ProfileLearned:
+            return ProfileLearned(job.program, job.processes, measured, hardware_key(known.node), known.owner)
+
         if order.purpose == CURVE:
-            measured = self._curves(run, known)
-            return (
-                []
-                if measured is None
-                else [ProfileLearned(job.program, job.processes, measured, hardware, known.owner)]
-            )
+            curves = self._curves(run, known)
+            return [] if curves is None else [learned(curves)]
+        before = known.at_scale(order.scale)
+        same = known.profile is not None and known.profile.processes == job.processes
+        expected_s = before.time_s if before is not None and same else 0.0
         reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, run.alone, known.owner)
         facts: list[Event] = []
         if reason:
@@ -261,82 +251,82 @@ class MeasuringBackend:
             facts.append(ProgramDrifted(job.program, reason, known.owner))
         fits = reason or not self.drift.departs(expected_s, took_s)
         if run.alone and fits and (order.exclusive or reason or not expected_s):  # alone by chance: one time is enough
-            timed = ScaleProfile(order.scale, took_s, counters=_means(run), measured_at_us=time.time_ns() // 1000)
-            facts.append(ProfileLearned(job.program, job.processes, timed, hardware, known.owner))
+            rates = mean_rates(counted_between(run.first, run.last))
+            facts.append(learned(ScaleProfile(order.scale, took_s, counters=rates, measured_at_us=_now_us())))
         return facts
 
     # ---- curves -----------------------------------------------------------------------------------------------------
 
-    async def _step_ways(self, key: tuple[str, int], run: _Watched) -> None:
+    def _divides(self, node: NodeGroup) -> bool:
+        return bool(node.ways) and self.inner.capabilities.shares
+
+    async def _step_ways(self, run: _Watched, known: _Known) -> None:
         """Change the number of ways every few seconds, cyclically, and count after each change has settled."""
-        assert run.known is not None
-        node, profile = run.known.node, run.known.profile
-        if not node.ways or not self.inner.capabilities.shares:
+        if not self._divides(known.node):
             return
-        timed = None if profile is None else profile.at_scale(run.order.scale)
-        tour = tour_of(node.ways, node.min_ways, 0.0 if timed is None else timed.time_s)
+        timed = known.at_scale(run.order.scale)
+        tour = tour_of(known.node.ways, known.node.min_ways, 0.0 if timed is None else timed.time_s)
         length_s = self._episode_s or tour.episode_s
         settle_s = tour.settle_s * length_s / tour.episode_s
+        job_id = run.order.job_id
         while True:
             for ways in tour.ways:
                 try:
-                    await self.inner.execute(SetShares(run.order.nodes, ((key[0], 0, ways),)))
+                    await self.inner.execute(SetShares(run.order.nodes, ((job_id, 0, ways),)))
                 except (BackendError, OSError) as error:
-                    self._say(f"the cache cannot be stepped for {key[0]}: {error}")
+                    self._warn_once(f"the cache cannot be stepped for {job_id}: {error}")
                     return
                 await asyncio.sleep(settle_s)
-                since_s, before = await self._read(key)
+                before = await self._read(run.key)
                 await asyncio.sleep(length_s - settle_s)
-                now_s, after = await self._read(key)
-                amounts = _difference(before, after)
-                if amounts and now_s > since_s:
-                    run.episodes.append(Episode(ways, now_s - since_s, amounts))
+                seconds, amounts = counted_between(before, await self._read(run.key))
+                if amounts and seconds > 0:
+                    run.episodes.append(Episode(ways, seconds, amounts))
 
     def _curves(self, run: _Watched, known: _Known) -> ScaleProfile | None:
         """Return the curves of a run; where the cache cannot be divided, they are the same for any number of ways."""
-        found = curves_of(run.episodes)
-        if not known.node.ways or not self.inner.capabilities.shares:
-            found = self._level(run, known)
+        found = curves_of(run.episodes) if self._divides(known.node) else self._level(run, known.node.ways)
         if found.ipc is None or found.bandwidth_gbs is None:
-            self._say(
+            self._warn_once(
                 f"the curves of {known.job.program} were not measured: the run was too short, or nothing was counted"
             )
             return None
         return ScaleProfile(
-            run.order.scale, ipc=found.ipc, bandwidth_gbs=found.bandwidth_gbs, miss_rate=found.miss_rate,
-            measured_at_us=time.time_ns() // 1000,
-        )  # fmt: skip
+            run.order.scale,
+            ipc=found.ipc,
+            bandwidth_gbs=found.bandwidth_gbs,
+            miss_rate=found.miss_rate,
+            measured_at_us=_now_us(),
+        )
 
-    def _level(self, run: _Watched, known: _Known) -> Curves:
+    def _level(self, run: _Watched, ways: int) -> Curves:
         """Return constant curves, for an undivided cache. What cannot be counted is logged and books nothing."""
-        amounts, seconds = {}, 0.0
-        if run.first is not None and run.last is not None:
-            amounts, seconds = _difference(run.first[1], run.last[1]), run.last[0] - run.first[0]
+        seconds, amounts = counted_between(run.first, run.last)
         cycles, done = amounts.get("cycles", 0.0), amounts.get("instructions", 0.0)
         moved = amounts.get("memory_total_bytes")
+        if moved is None and "cache_misses" in amounts:
+            moved = LINE_BYTES * amounts["cache_misses"]
         if moved is None:
-            moved = 64.0 * amounts["cache_misses"] if "cache_misses" in amounts else None
-        if moved is None:
-            self._say("memory traffic cannot be counted on this machine: programs share nodes by cores alone")
-        ways = known.node.ways
+            self._warn_once("memory traffic cannot be counted on this machine: programs share nodes by cores alone")
         gbs = 0.0 if moved is None or seconds <= 0 else moved / seconds / 1e9
         return Curves(flat(done / cycles if cycles > 0 else 1.0, ways), flat(gbs, ways), None)
 
     # ---- progress ---------------------------------------------------------------------------------------------------
 
-    async def _read_often(self) -> None:
+    async def _read_exclusive(self) -> None:
         """Read exclusive runs often, so that the last reading is near their end."""
         while True:
-            await asyncio.sleep(OFTEN_S)
+            await asyncio.sleep(SHORTEST_READ_S)
             for key, run in list(self._runs.items()):
                 now_s = self._clock()
                 if run.order.exclusive and run.first is not None and now_s >= run.next_s:
-                    run.next_s = now_s + min(max(SHARE * (now_s - run.first[0]), OFTEN_S), SELDOM_S)
+                    age_s = now_s - run.first.at_s
+                    run.next_s = now_s + min(max(READ_SHARE * age_s, SHORTEST_READ_S), LONGEST_READ_S)
                     found = await self._read(key)
-                    if found[1]:
+                    if found.amounts:
                         run.last = found
 
-    async def _look_often(self) -> None:
+    async def _measure_progress(self) -> None:
         while True:
             await asyncio.sleep(self.period_s)
             try:
@@ -354,60 +344,37 @@ class MeasuringBackend:
         known = await self._ask(lambda core: {key: _known(core, run.order) for key, run in shared.items()})
         for key, run in shared.items():
             now = await self._read(key)
-            since, run.last = run.last, now
+            before, run.last = run.last, now
             run.known = known[key] or run.known
-            if since is None or run.known is None or now[0] <= since[0]:
-                continue
-            window_s = now[0] - since[0]
-            progress = progress_of(_difference(since[1], now[1]), window_s, run.known.profile)
+            counted = counted_between(before, now)
+            progress = None if run.known is None else progress_of(counted, run.known.profile)
             if progress is not None and key in self._runs:
-                facts.append(ProgressMeasured(*key, progress, round(window_s * SECOND)))
+                facts.append(ProgressMeasured(*key, progress, round(counted.seconds * SECOND)))
         return facts
 
-    async def _read(self, key: tuple[str, int]) -> tuple[float, Amounts]:
-        """Return the time and the amounts; in a thread, because reading a process tree takes milliseconds."""
+    async def _read(self, key: Key) -> Reading:
+        """Read the meter; in a thread, because reading a process tree takes milliseconds."""
 
-        def read() -> tuple[float, Amounts]:
+        def read() -> Reading:
             began_s = self._clock()
             try:
                 found = self.meter.sample(*key)
             except OSError:
                 found = {}
-            return 0.5 * (began_s + self._clock()), found
+            return Reading(0.5 * (began_s + self._clock()), found)
 
         return await asyncio.to_thread(read)
 
-    def _let_go(self, key: tuple[str, int]) -> None:
-        self._runs.pop(key, None)
-        self.meter.end(*key)
-
-    def _say(self, sentence: str) -> None:
-        """Log a warning once."""
+    def _warn_once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
             log.warning("%s", sentence)
 
-    def _do(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.create_task(work)
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def progress_of(amounts: Amounts, window_s: float, profile: Profile | None) -> float | None:
-    """Return the speed relative to running alone: instructions per second, or else processor time per second.
-
-    Processor time shows that a job shares cores, not that it waits for memory: then it is an upper bound. None: nothing
-    was counted, or the program was never counted alone.
-    """
-    alone = None if profile is None else profile.at_scale(1)
-    if alone is None or window_s <= 0:
-        return None
-    for name in ("instructions", "task_clock"):
-        base = alone.counters.get(f"{name}_mean", 0.0)
-        if base > 0 and name in amounts:
-            return amounts[name] / window_s / base
-    return None
 
 
 def stored_facts(profiles: list[Profile]) -> list[ProfileLearned]:
@@ -417,6 +384,13 @@ def stored_facts(profiles: list[Profile]) -> list[ProfileLearned]:
         for one in profiles
         for measured in one.scales
     ]
+
+
+async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _known(core: SchedulerCore, order: StartJob) -> _Known | None:
@@ -429,18 +403,5 @@ def _known(core: SchedulerCore, order: StartJob) -> _Known | None:
     return _Known(job, node, core.view(0).profile(job.program, job.processes, owner), owner)
 
 
-def _numbers(order: StartJob) -> set[int]:
-    return {node for first, count in order.nodes for node in range(first, first + count)}
-
-
-def _difference(before: Amounts, after: Amounts) -> dict[str, float]:
-    """Return the amounts counted in between; a counter that was reset is left out."""
-    return {name: after[name] - before[name] for name in after if name in before and after[name] >= before[name]}
-
-
-def _means(run: _Watched) -> dict[str, float]:
-    """Return the amounts per second over the measured part of a run."""
-    if run.first is None or run.last is None or run.last[0] <= run.first[0]:
-        return {}
-    amounts, seconds = _difference(run.first[1], run.last[1]), run.last[0] - run.first[0]
-    return {f"{name}_mean": amounts[name] / seconds for name in MEANS if amounts.get(name, 0.0) > 0}
+def _now_us() -> int:
+    return time.time_ns() // 1000

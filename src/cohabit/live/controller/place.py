@@ -19,7 +19,6 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -35,91 +34,27 @@ KEPT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Place:
     """The paths of one place. It creates and opens nothing."""
 
-    root: Path
-
-    @property
-    def private(self) -> Path:
-        """Files that only the controller's account opens."""
-        return self.root / PRIVATE
-
-    @property
-    def journal(self) -> Path:
-        """The journal in SQLite; a site file may name another database."""
-        return self.private / JOURNAL
-
-    @property
-    def lock(self) -> Path:
-        """The lock, held by the one process that uses the place."""
-        return self.private / LOCK
-
-    @property
-    def tokens(self) -> Path:
-        """Hashes of the tokens of callers over TCP."""
-        return self.private / "tokens.json"
-
-    @property
-    def audit(self) -> Path:
-        """The log of requested changes and their callers."""
-        return self.private / "audit.jsonl"
-
-    @property
-    def kept_back(self) -> Path:
-        """Jobs that wait for their owner's limit."""
-        return self.private / "kept_back.log"
-
-    @property
-    def view(self) -> Path:
-        """The state of a steering controller's core, for `status`."""
-        return self.private / "view.json"
-
-    @property
-    def mates(self) -> Path:
-        """Names of jobs with mates, ours and the manager's."""
-        return self.private / "mates.json"
-
-    @property
-    def threshold(self) -> Path:
-        """The groups of mates for which the threshold was opened."""
-        return self.private / "threshold.json"
-
-    @property
-    def shadow(self) -> Path:
-        """The observations of shadow mode."""
-        return self.private / "shadow.json"
-
-    @property
-    def site(self) -> Path:
-        """The site file of `cohabit up`."""
-        return self.root / SITE
-
-    @property
-    def socket(self) -> Path:
-        """The socket that callers connect to."""
-        return self.root / SOCKET
-
-    @property
-    def lease(self) -> Path:
-        """How long jobs may be held; read by the manager's plugins."""
-        return self.root / "lease"
-
-    @property
-    def runs(self) -> Path:
-        """The folder with a subfolder for every run."""
-        return self.root / "runs"
-
-    @property
-    def output(self) -> Path:
-        """Output of jobs that named no file."""
-        return self.root / "output"
-
-    @property
-    def old_journal(self) -> Path:
-        """The journal's path in earlier versions."""
-        return self.root / JOURNAL
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.private = root / PRIVATE  # files that only the controller's account opens
+        self.journal = self.private / JOURNAL  # in SQLite; a site file may name another database
+        self.lock = self.private / LOCK  # held by the one process that uses the place
+        self.tokens = self.private / "tokens.json"  # hashes of the tokens of callers over TCP
+        self.audit = self.private / "audit.jsonl"  # the log of requested changes and their callers
+        self.kept_back = self.private / "kept_back.log"  # jobs that wait for their owner's limit
+        self.view = self.private / "view.json"  # the state of a steering controller's core, for `status`
+        self.mates = self.private / "mates.json"  # names of jobs with mates, ours and the manager's
+        self.threshold = self.private / "threshold.json"  # groups of mates for which the threshold was opened
+        self.shadow = self.private / "shadow.json"  # the observations of shadow mode
+        self.site = root / SITE  # the site file of `cohabit up`
+        self.socket = root / SOCKET  # that callers connect to
+        self.lease = root / "lease"  # how long jobs may be held; read by the manager's plugins
+        self.runs = root / "runs"  # a folder for every run
+        self.output = root / "output"  # of jobs that named no file
+        self.old_journal = root / JOURNAL  # the journal's path in earlier versions
 
 
 def open_place(root: Path, uid: int | None = None, gid: int | None = None) -> Place:
@@ -285,8 +220,11 @@ def find_journal(root: Path) -> Path:
     if is_there(place.journal) or not is_there(place.old_journal):
         return place.journal
     if is_there(place.journal.with_name(f"{JOURNAL}-wal")):
-        raise InputError("was not moved in whole into its new place", str(place.old_journal),
-                         "start the controller once: it goes on with it")  # fmt: skip
+        raise InputError(
+            "was not moved in whole into its new place",
+            str(place.old_journal),
+            "start the controller once: it goes on with it",
+        )
     return place.old_journal
 
 

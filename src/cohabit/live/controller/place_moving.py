@@ -37,8 +37,12 @@ def move_into_private(place: Place, top: int, private: int, owner: tuple[int, in
         for folder in (private, top):
             os.fsync(folder)
     if left:
-        log.warning("%d files of %s were moved to %s: other accounts could read them before", len(left), place.root,
-                    place.private)  # fmt: skip
+        log.warning(
+            "%d files of %s were moved to %s: other accounts could read them before",
+            len(left),
+            place.root,
+            place.private,
+        )
 
 
 def _left(top: int) -> list[str]:
@@ -100,8 +104,11 @@ def move_whole(old: Path, new: Path) -> bool:
         return False
     runs = sorted(os.listdir(old / "runs")) if (old / "runs").is_dir() else []
     if runs:
-        raise InputError(f"the scheduler's place was here and is now {new}, and {len(runs)} runs are not over",
-                         str(old), f"run `cohabit up --until-idle --place {old}` first")  # fmt: skip
+        raise InputError(
+            f"the scheduler's place was here and is now {new}, and {len(runs)} runs are not over",
+            str(old),
+            f"run `cohabit up --until-idle --place {old}` first",
+        )
     try:
         with contextlib.ExitStack() as held:
             for lock in (Place(old).lock, old / LOCK):
@@ -114,6 +121,9 @@ def move_whole(old: Path, new: Path) -> bool:
             new.chmod(0o755)
     except OSError as error:
         said = "it is on another file system" if error.errno == errno.EXDEV else error.strerror or str(error)
-        raise InputError(f"the scheduler's place was here and cannot be moved to {new}: {said.lower()}", str(old),
-                         f"move it by hand, or name it: --place {old}") from error  # fmt: skip
+        raise InputError(
+            f"the scheduler's place was here and cannot be moved to {new}: {said.lower()}",
+            str(old),
+            f"move it by hand, or name it: --place {old}",
+        ) from error
     return True

@@ -31,16 +31,15 @@ class Recorder:
     """The records of jobs that are not over, by their names."""
 
     def __init__(self, living: Iterable[Record] = ()) -> None:
+        self.begin(living)
+
+    def begin(self, living: Iterable[Record]) -> None:
+        """Start anew with these records."""
         self.living = {one.job_id: one for one in living}
         self._touched: dict[str, Record] = {}
         self._ends: dict[str, str] = {}  # of runs in this batch
         self._faults: dict[str, str] = {}  # the reasons of their failures
         self._batch = (-1, 0)  # the last one observed, and how many jobs it has brought so far
-
-    def begin(self, living: Iterable[Record]) -> None:
-        """Start anew with these records."""
-        self.living = {one.job_id: one for one in living}
-        self._touched, self._ends, self._faults, self._batch = {}, {}, {}, (-1, 0)
 
     def observe(
         self, seq: int, now_us: int, events: Sequence[Event], commands: Sequence[Command], core: SchedulerCore
@@ -204,9 +203,18 @@ class Recorder:
 
 def _record(job: Job, ordinal: int, submit_us: int) -> Record:
     return Record(
-        job.job_id, ordinal, user=job.user, program=job.program, processes=job.processes, whole_nodes=job.nodes,
-        partition=job.partition, qos=job.qos, limit_us=job.limit_us, after=job.after, submit_us=submit_us,
-    )  # fmt: skip
+        job.job_id,
+        ordinal,
+        user=job.user,
+        program=job.program,
+        processes=job.processes,
+        whole_nodes=job.nodes,
+        partition=job.partition,
+        qos=job.qos,
+        limit_us=job.limit_us,
+        after=job.after,
+        submit_us=submit_us,
+    )
 
 
 def _judged(judge: Callable[[], T], otherwise: T) -> T:

@@ -25,7 +25,7 @@ NAMES_AT_ONCE = 500  # names in one query to the database
 
 
 class Note(NamedTuple):
-    """Why a job waits, or has to wait again, from this instant on."""
+    """The reason why a job waits, or has to wait again, from this instant on."""
 
     at_us: int
     why: str
@@ -100,10 +100,15 @@ def write(connection: sa.Connection, records: Iterable[Record]) -> None:
     for one in records:
         rows.append(
             {
-                "job_id": one.job_id, "ordinal": one.ordinal, "owner": one.user, "phase": one.phase,
-                "members": one.members, "ended_us": one.end_us, "content": _encoder.encode(one),
+                "job_id": one.job_id,
+                "ordinal": one.ordinal,
+                "owner": one.user,
+                "phase": one.phase,
+                "members": one.members,
+                "ended_us": one.end_us,
+                "content": _encoder.encode(one),
             }
-        )  # fmt: skip
+        )
         if one.phase == OVER and not one.array:
             over.append(one.job_id)
     if rows:
@@ -120,21 +125,13 @@ def _without_environment(connection: sa.Connection, names: Sequence[str]) -> lis
     ]
 
 
-def one(connection: sa.Connection, job_id: str) -> Record | None:
-    """Return the record of a job, or of an array."""
-    content = connection.execute(sa.select(_records.c.content).where(_records.c.job_id == job_id)).scalar()
-    return None if content is None else _decoder.decode(content)
-
-
 def some(connection: sa.Connection, names: Sequence[str]) -> dict[str, Record]:
     """Return the records of the known ones of these jobs."""
-    found = {}
+    found: list[Record] = []
     for portion in portions(names):
         query = sa.select(_records.c.content).where(_records.c.job_id.in_(portion))
-        for content in connection.execute(query).scalars():
-            record = _decoder.decode(content)
-            found[record.job_id] = record
-    return found
+        found += map(_decoder.decode, connection.execute(query).scalars())
+    return {record.job_id: record for record in found}
 
 
 def living(connection: sa.Connection) -> list[Record]:
@@ -168,9 +165,13 @@ def page(
 
 
 def between(
-    connection: sa.Connection, since_us: int, until_us: int, user: int | None = None, limit: int = 1000,
+    connection: sa.Connection,
+    since_us: int,
+    until_us: int,
+    user: int | None = None,
+    limit: int = 1000,
     behind: tuple[int, str] | None = None,
-) -> list[Record]:  # fmt: skip
+) -> list[Record]:
     """Return jobs that ended in [since, until), by end; `behind` goes on after the (end_us, job_id) of the last one."""
     query = sa.select(_records.c.content).where(
         _records.c.members == 0, _records.c.ended_us >= since_us, _records.c.ended_us < until_us

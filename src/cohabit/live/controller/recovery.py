@@ -15,6 +15,7 @@ from cohabit.backend.protocol import CANCELLED, ENDED, LOST, RUNNING, STOPPED, R
 from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
+from cohabit.live.controller import records
 from cohabit.live.controller.journal import Batch, Checkpoint, Journal, LeftOut
 from cohabit.live.controller.recorder import Recorder
 from cohabit.live.controller.records import Record
@@ -52,7 +53,7 @@ def restore(journal: Journal, cluster: Cluster, policies: PolicySet, recorder: R
     recorder = Recorder() if recorder is None else recorder
     suspects: set[int] = set()  # batches on which the core raises
     while True:
-        recorder.begin(journal.living_records())
+        recorder.begin(journal.read(records.living))
         try:
             restored, notes = _replayed(journal, cluster, policies, recorder, suspects)
         except CoreFailed as failed:
@@ -95,9 +96,12 @@ def _replayed(
 
 
 def _told(
-    core: SchedulerCore, recorder: Recorder | None, batch: Batch, marked: Mapping[int, dict[int, LeftOut]],
+    core: SchedulerCore,
+    recorder: Recorder | None,
+    batch: Batch,
+    marked: Mapping[int, dict[int, LeftOut]],
     suspect: bool,
-) -> Told:  # fmt: skip
+) -> Told:
     events = codec.decode_events(batch.events)
     if suspect or batch.seq in marked:
         return tell_one_by_one(core, recorder, batch.seq, batch.now_us, events, marked.get(batch.seq, {}))

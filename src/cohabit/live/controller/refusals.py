@@ -1,4 +1,4 @@
-"""Why the controller refuses a request, as exceptions that a caller can tell apart, each with one sentence."""
+"""Refusals of the controller: exceptions that a caller can tell apart, each with one sentence."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ class UnknownNode(InputError):
 
     def __init__(self, node: int, nodes: int) -> None:
         super().__init__(f"there is no such node; they are numbered 0 to {nodes - 1}", f"node {node}")
+
+
+class UnknownWindow(InputError):
+    """No window of this name is announced."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("there is no such window", f"window {name}", "cohabit nodes lists them")
 
 
 class UnknownProfile(InputError):

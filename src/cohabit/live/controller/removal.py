@@ -1,4 +1,4 @@
-"""What retention removes from a journal, in portions: old records, old batches with their checkpoints, free pages.
+"""Removal from a journal for retention, in portions: old records, old batches with their checkpoints, free pages.
 
 Each function works in a transaction of its caller, and the process may be killed between any two of them: a kill -9
 leaves a journal that has more than it needs, never less. A replay begins at the oldest checkpoint, so checkpoints are
@@ -30,7 +30,7 @@ _decoder = msgspec.msgpack.Decoder(Record)
 
 
 class Portion(msgspec.Struct, frozen=True):
-    """How much was removed, or would be."""
+    """An amount that was removed, or would be."""
 
     count: int = 0
     bytes: int = 0
@@ -104,8 +104,9 @@ def _keep_names(connection: sa.Connection, gone: Sequence[Record], numbered: boo
         if _is_number(one.job_id):
             highest = max(highest, int(one.job_id)) if numbered else highest
         else:
-            named.append({"job_id": one.job_id, "owner": one.user, "array_first": one.array_first,
-                          "members": one.members})  # fmt: skip
+            named.append(
+                {"job_id": one.job_id, "owner": one.user, "array_first": one.array_first, "members": one.members}
+            )
     if named:
         connection.execute(sa.insert(removed), named)
     if highest >= 0:
@@ -146,9 +147,10 @@ def find_gone(connection: sa.Connection, name: str) -> Gone | None:
     for row in found:
         if row.job_id == name or row.array_first <= number < row.array_first + row.members:
             return Gone(row.owner)
-    living = rows.one(connection, array) if array else None  # an array that has lost members
+    kept = rows.some(connection, [array, name])
+    living = kept.get(array) if array else None  # an array that has lost members
     if living is not None and living.array_first <= number < living.array_first + living.members:
-        return Gone(living.user) if rows.one(connection, name) is None else None
+        return None if name in kept else Gone(living.user)
     return None
 
 
@@ -179,7 +181,7 @@ def due_outputs(connection: sa.Connection, behind: tuple[int, str] | None, cut_u
 
 
 class OldFacts(NamedTuple):
-    """What a journal does not need any more: batches up to `upto`, and these checkpoints."""
+    """The unneeded part of a journal: batches up to `upto`, and these checkpoints."""
 
     upto: int
     checkpoints: list[int]

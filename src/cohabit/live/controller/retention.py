@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 import sqlalchemy as sa
 
+from cohabit.backend.launcher_link import LauncherRefused
 from cohabit.backend.protocol import BackendError
 from cohabit.live.api.audit import remove_old
 from cohabit.live.controller import removal
@@ -68,7 +69,7 @@ class Core(Protocol):
 
 
 class Pruned(NamedTuple):
-    """What was removed, or in a dry run would be."""
+    """The amounts that were removed, or in a dry run would be."""
 
     records: Portion = Portion()
     outputs: Portion = Portion()
@@ -85,9 +86,15 @@ class Retention:
     names of jobs that are numbers were given by this server."""
 
     def __init__(
-        self, keep: KeepConfig, journal: Journal, core: Core, now_us: Callable[[], int], audit: Path,
-        remove_outputs: RemoveOutputs | None, numbered: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        keep: KeepConfig,
+        journal: Journal,
+        core: Core,
+        now_us: Callable[[], int],
+        audit: Path,
+        remove_outputs: RemoveOutputs | None,
+        numbered: bool = True,
+    ) -> None:
         self.keep, self._journal, self._core, self._now_us = keep, journal, core, now_us
         self._audit, self._remove_outputs, self._numbered = audit, remove_outputs, numbered
         self._one_at_a_time = asyncio.Lock()
@@ -153,7 +160,11 @@ class Retention:
             if due.last is None:
                 return found
             for uid, jobs in due.jobs.items():
-                told = await self._remove_outputs(uid, jobs, dry_run)
+                try:
+                    told = await self._remove_outputs(uid, jobs, dry_run)
+                except LauncherRefused as error:  # jobs of this user are not run here any more: others' go on
+                    log.warning("outputs of user %d are not removed: %s", uid, error)
+                    continue
                 found = found.plus(Portion(told["files"], told["bytes"]))
                 for one in told["left"]:
                     log.warning("an output is not removed: %s", one)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cohabit.launcher.settings import MIB
-from cohabit.launcher.users import MIN_UID, refusal
+from cohabit.launcher.settings import MIB, MIN_UID, refusal
 from cohabit.model.errors import InputError
 
 
@@ -32,13 +31,16 @@ class LauncherConfig:
     def told(self, place: Path) -> dict[str, Any]:
         """Return the settings for a launcher."""
         return {
-            "place": str(place), "min_uid": self.min_uid, "uids": list(self.uids),
-            "output_most": self.max_output_mb * MIB, "file_most": self.max_file_mb * MIB,
-        }  # fmt: skip
+            "place": str(place),
+            "min_uid": self.min_uid,
+            "uids": list(self.uids),
+            "output_most": self.max_output_mb * MIB,
+            "file_most": self.max_file_mb * MIB,
+        }
 
 
 class RunsAs(NamedTuple):
-    """Which users' jobs are accepted, for the check of submissions."""
+    """The users whose jobs are accepted, for the check of submissions."""
 
     separate: bool  # the launcher is root, and this process is not
     config: LauncherConfig
@@ -51,7 +53,7 @@ class RunsAs(NamedTuple):
 
     @property
     def becomes_users(self) -> bool:
-        """Whether jobs run as their owners; otherwise all run as this process's user."""
+        """True if jobs run as their owners; otherwise all run as this process's user."""
         return self.separate or self.own == 0
 
     def refusal(self, uid: int) -> str:

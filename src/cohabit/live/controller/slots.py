@@ -33,10 +33,6 @@ class Slots:
         if not self._held[holder]:
             del self._held[holder]
 
-    def held_by(self, holder: Hashable) -> int:
-        """Return how many slots this holder has."""
-        return self._held.get(holder, 0)
-
 
 class Held:
     """One holder's slot, first held under an unproven identity, later under the proven one."""

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cohabit.core.core import SchedulerCore
 from cohabit.core.view import View
@@ -26,6 +25,7 @@ from cohabit.live.controller.records import Record
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Profile, ScaleProfile, Tenant, demand, owner_of
 from cohabit.model.units import seconds
+from cohabit.policy.degradation import Degradations
 
 LEAST = 0.8  # of its time alone: a shared run that is faster had less to do
 START_AND_END_S = 0.5  # of a run as the controller sees it: to start it and to learn of its end, on a busy machine
@@ -43,16 +43,11 @@ class Slowdown(NamedTuple):
 NOT_KNOWN = Slowdown(None)
 
 
-class _Degradations(Protocol):
-    def between(self, jobs: list[Tenant], node: NodeGroup) -> NDArray[np.float64]:
-        """Return percent for every ordered pair."""
-
-
 @runtime_checkable
 class _KnowsNeighbours(Protocol):
     """A placer that chooses neighbours by how much they slow each other."""
 
-    degradations: _Degradations
+    degradations: Degradations
 
 
 def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | None:
@@ -93,7 +88,7 @@ def _on_worst_node(
     return worst
 
 
-def _by_degradation(known: _Degradations, tenants: list[Tenant], node: NodeGroup) -> float | None:
+def _by_degradation(known: Degradations, tenants: list[Tenant], node: NodeGroup) -> float | None:
     percent = known.between(tenants, node)[0, 1:]
     return None if np.isnan(percent).any() else 1.0 + float(percent.sum()) / 100.0
 

@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """Why a job waits, in full, and why it waited before."""
+    """The reasons why a job waits, in full, and why it waited before."""
 
     standing: Standing
     why: str

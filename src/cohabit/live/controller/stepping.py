@@ -17,7 +17,7 @@ from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller import recovery
 from cohabit.live.controller.admission import Admission
-from cohabit.live.controller.inbox import Letter
+from cohabit.live.controller.inbox import Entry
 from cohabit.live.controller.journal import Checkpoint, Journal, JournalError, LeftOut
 from cohabit.live.controller.recovery import Restored
 from cohabit.live.controller.refusals import CannotTake
@@ -27,13 +27,13 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobSubmitted
 
 log = logging.getLogger(__name__)
-Refused = list[tuple[Letter, InputError]]
+Refused = list[tuple[Entry, InputError]]
 
 
 class Turn(NamedTuple):
-    """The result of a batch. `letters` are the entries the core was told of."""
+    """The result of a batch. `entries` are the entries the core was told of."""
 
-    letters: list[Letter]
+    entries: list[Entry]
     refused: Refused
     commands: Sequence[Command] = ()
     launches: Mapping[str, Launch] = MappingProxyType({})  # of the jobs that start
@@ -53,30 +53,30 @@ class Stepper:
         self.since_checkpoint = restored.batches
         self.left_out = _count(journal.left_out())  # events, in all of this journal
         self._watchers: list[Callable[[SchedulerCore], None]] = []
-        self._unfinished: tuple[int, list[Letter], Refused] | None = None
+        self._unfinished: tuple[int, list[Entry], Refused] | None = None
 
     @property
     def broken(self) -> bool:
-        """Whether the journal has a batch that the core has not handled."""
+        """True if the journal has a batch that the core has not handled."""
         return self._unfinished is not None
 
-    def step(self, letters: Sequence[Letter]) -> Turn:
+    def step(self, entries: Sequence[Entry]) -> Turn:
         """Handle these entries. JournalError: none of them was written; OneByOne: none was, try each alone; CoreFailed:
         they are written, and `mend` goes on."""
         try:
-            whole, refused = self._admitted(letters)
+            whole, refused = self._admitted(entries)
             if not whole:
                 return Turn([], refused)
             now_us = max(self._now_us(), self.last_us)
-            events, launches = _events(whole), _launches(whole)
-            seq = self._journal.append(now_us, events, launches)
+            events = [event for one in whole for event in one.events]
+            seq = self._journal.append(now_us, events, _launches(whole))
         except JournalError:
             raise
         except Exception as error:
-            if len(letters) > 1:
+            if len(entries) > 1:
                 raise OneByOne from error
-            log.exception("a request cannot be taken: %s", type(letters[0].event).__name__)
-            return Turn([], [(letters[0], CannotTake("", reason_of(error)))])
+            log.exception("a request cannot be taken: %s", type(entries[0].event).__name__)
+            return Turn([], [(entries[0], CannotTake("", reason_of(error)))])
         self._unfinished, self.last_us = (seq, whole, refused), now_us
         told = tell(self.core, self.recorder, seq, now_us, events)
         self._journal.note(seq, told.commands, told.changed)
@@ -108,10 +108,10 @@ class Stepper:
         self._watchers.append(put_on)
         put_on(self.core)
 
-    def _admitted(self, letters: Sequence[Letter]) -> tuple[list[Letter], Refused]:
-        whole: list[Letter] = []
+    def _admitted(self, entries: Sequence[Entry]) -> tuple[list[Entry], Refused]:
+        whole: list[Entry] = []
         refused: Refused = []
-        for one in letters:
+        for one in entries:
             try:
                 whole.append(one.sealed())
             except InputError as error:
@@ -122,9 +122,9 @@ class Stepper:
     def _finish(self, commands: list[Command], left_out: dict[int, LeftOut]) -> Turn:
         """Return what was told, what is refused and what starts, after the core has handled the batch."""
         assert self._unfinished is not None
-        _, letters, refused = self._unfinished
-        told, lost, place = list[Letter](), list[Event](), 0
-        for one in letters:
+        _, entries, refused = self._unfinished
+        told, lost, place = list[Entry](), list[Event](), 0
+        for one in entries:
             bad = [left_out[at] for at in range(place, place + len(one.events)) if at in left_out]
             place += len(one.events)
             if not bad:
@@ -151,13 +151,9 @@ def _count(marked: dict[int, dict[int, LeftOut]]) -> int:
     return sum(at >= 0 for places in marked.values() for at in places)
 
 
-def _events(letters: Sequence[Letter]) -> list[Event]:
-    return [event for one in letters for event in one.events]
-
-
-def _launches(letters: Sequence[Letter]) -> dict[str, Launch]:
+def _launches(entries: Sequence[Entry]) -> dict[str, Launch]:
     return {
         one.event.job.job_id: one.launch
-        for one in letters
+        for one in entries
         if isinstance(one.event, JobSubmitted) and one.launch is not None
     }

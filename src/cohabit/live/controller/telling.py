@@ -57,9 +57,13 @@ def tell(core: SchedulerCore, recorder: Recorder | None, seq: int, now_us: int, 
 
 
 def tell_one_by_one(
-    core: SchedulerCore, recorder: Recorder | None, seq: int, now_us: int, events: Sequence[Event],
+    core: SchedulerCore,
+    recorder: Recorder | None,
+    seq: int,
+    now_us: int,
+    events: Sequence[Event],
     known: Mapping[int, LeftOut],
-) -> Told:  # fmt: skip
+) -> Told:
     """Tell each event in a separate step. `known`: events that are left out already; events that raise are added."""
     left_out = {ONE_BY_ONE.place: ONE_BY_ONE, **known}
     before = _Before(core, recorder)
@@ -70,18 +74,16 @@ def tell_one_by_one(
         if place in left_out:
             continue
         try:
-            given = core.step(now_us, [event])
-            codec.encode(given)
-            found = [] if recorder is None else recorder.observe(seq, now_us, [event], given, core)
-        except Exception as error:
-            left_out[place] = _left_out(place, event, error)
-            about, why = left_out[place].about, left_out[place].why
-            log.error("batch %d: %s is left out, because the core raised: %s", seq, about, why, exc_info=error)
+            told = tell(core, recorder, seq, now_us, [event])
+        except CoreFailed as failed:
+            one = left_out[place] = _left_out(place, event, failed.why)
+            said = "batch %d: %s is left out, because the core raised: %s"
+            log.error(said, seq, one.about, one.why, exc_info=failed.__cause__)
             core, changed = before.again(seq, now_us, good)
             continue
         good.append(event)
-        commands += given
-        changed.update((one.job_id, one) for one in found)
+        commands += told.commands
+        changed.update((record.job_id, record) for record in told.changed)
     return Told(core, commands, list(changed.values()), left_out)
 
 
@@ -111,8 +113,8 @@ def reason_of(error: Exception) -> str:
     return one_line(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", 300)
 
 
-def _left_out(place: int, event: Event, error: Exception) -> LeftOut:
+def _left_out(place: int, event: Event, why: str) -> LeftOut:
     submitted = event.job.job_id if isinstance(event, JobSubmitted) else ""
     name = submitted or getattr(event, "job_id", "")
     about = type(event).__name__ + (f" of job {name}" if name else "")
-    return LeftOut(place, one_line(about, 200), reason_of(error), submitted)
+    return LeftOut(place, one_line(about, 200), why, submitted)

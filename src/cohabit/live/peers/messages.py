@@ -54,6 +54,17 @@ class _Link:
     trouble: str = ""  # the last failure; empty since the last success
 
 
+def http_client(
+    context: ssl.SSLContext | None, connections: int, exchange_s: float, connect_s: float
+) -> httpx.AsyncClient:
+    """Return a client for requests to peers. `context`: for https, with our own certificate where peers ask for one."""
+    import httpx  # 8 MB, with what it loads: only where there are peers
+
+    limits = httpx.Limits(max_connections=connections, keepalive_expiry=60.0)
+    timeout = httpx.Timeout(exchange_s, connect=connect_s)
+    return httpx.AsyncClient(limits=limits, timeout=timeout, verify=context or True, trust_env=False)
+
+
 class PeerLinks:
     """The connections to all peers. `context`: for https, with our own certificate where peers ask for one."""
 
@@ -67,12 +78,7 @@ class PeerLinks:
         """Start to send."""
         if not self._links:
             return
-        import httpx  # 8 MB, with what it loads: only where there are peers
-
-        limits = httpx.Limits(max_connections=4 * len(self._links), keepalive_expiry=60.0)
-        timeout = httpx.Timeout(EXCHANGE_S, connect=CONNECT_S)
-        verify: ssl.SSLContext | bool = True if self._context is None else self._context
-        self._client = httpx.AsyncClient(limits=limits, timeout=timeout, verify=verify, trust_env=False)
+        self._client = http_client(self._context, 4 * len(self._links), EXCHANGE_S, CONNECT_S)
         self._tasks = [asyncio.create_task(self._serve(link)) for link in self._links.values()]
 
     async def close(self) -> None:

@@ -30,7 +30,7 @@ def no_note(origin: str, action: str, about: str, status: int, said: str) -> Non
 
 
 class Peer(NamedTuple):
-    """What the kernel says of the process at the other end of a UNIX socket."""
+    """The credentials of the process at the other end of a UNIX socket."""
 
     pid: int
     uid: int

@@ -119,9 +119,13 @@ class PeerServer:
     """The listener for peers."""
 
     def __init__(
-        self, door: Doorkeeper, host: str, port: int, context: ssl.SSLContext | None = None,
+        self,
+        door: Doorkeeper,
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None = None,
         listener: socket.socket | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._door, self._host, self._port, self._context, self._listener = door, host, port, context, listener
         self._server: asyncio.Server | None = None
         self._talking: dict[asyncio.StreamWriter, asyncio.Event] = {}  # connections, and whether each has ended
@@ -179,9 +183,12 @@ class _Conversation:
     """One connection: requests one after the other."""
 
     def __init__(
-        self, door: Doorkeeper, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
+        self,
+        door: Doorkeeper,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
         proven: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._door, self._reader, self._writer, self._proven = door, reader, writer, proven
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=16 * 1024)
         self._names = _names(writer.get_extra_info("peercert"))
@@ -203,9 +210,12 @@ class _Conversation:
         """Handle a request; return whether the connection can be used again."""
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in head.headers}
         request = Request(
-            head.method.decode("latin-1"), head.target.decode("latin-1").partition("?")[0], headers, self._names,
+            head.method.decode("latin-1"),
+            head.target.decode("latin-1").partition("?")[0],
+            headers,
+            self._names,
             self._proven,
-        )  # fmt: skip
+        )
         try:
             self._door.check_head(request)
             content = b""
@@ -258,9 +268,7 @@ class _Conversation:
         headers = [("content-type", reply.kind), ("content-length", str(len(reply.body))), *reply.headers.items()]
         if self._http.their_state is not h11.DONE:
             headers.append(("connection", "close"))
-        answer: list[h11.Event] = [
-            h11.Response(status_code=reply.status, headers=headers), h11.Data(data=reply.body)
-        ]  # fmt: skip
+        answer: list[h11.Event] = [h11.Response(status_code=reply.status, headers=headers), h11.Data(data=reply.body)]
         for event in (*answer, h11.EndOfMessage()):
             data = self._http.send(event)
             if data:

@@ -144,7 +144,7 @@ class Threshold:
             finally:
                 gone.cancel()
                 await asyncio.gather(gone, return_exceptions=True)
-        except (TimeoutError, ConnectionError, ValueError, msgspec.DecodeError):
+        except (TimeoutError, ConnectionError, ValueError, msgspec.DecodeError, RecursionError):
             pass  # not a run, or one that is over
         finally:
             held.leave()
@@ -171,9 +171,14 @@ class _Standing:
     """One waiting run."""
 
     def __init__(
-        self, threshold: Threshold, hello: Hello, writer: asyncio.StreamWriter, gone: asyncio.Future[bytes],
-        origin: str, held: Held,
-    ) -> None:  # fmt: skip
+        self,
+        threshold: Threshold,
+        hello: Hello,
+        writer: asyncio.StreamWriter,
+        gone: asyncio.Future[bytes],
+        origin: str,
+        held: Held,
+    ) -> None:
         self._threshold, self._hello, self._writer, self._gone = threshold, hello, writer, gone
         self._origin, self._held = origin, held
         self._asked: Ask | None = None  # while the deciding domain may count on it

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER, THRESHOLD_PATH, Peer
+from cohabit.live.peers.messages import (
+    CONTENT_TYPE,
+    KEY_HEADER,
+    SIGNATURE_HEADER,
+    THRESHOLD_PATH,
+    Peer,
+    http_client,
+)
 from cohabit.live.peers.server import Refusal, Reply, Request
 from cohabit.live.peers.threshold import Ask
 
@@ -51,11 +58,7 @@ class ThresholdLinks:
 
     async def open(self) -> None:
         """Create the HTTP client."""
-        import httpx
-
-        verify: ssl.SSLContext | bool = True if self._context is None else self._context
-        limits = httpx.Limits(max_connections=MOST_AT_ONCE, keepalive_expiry=60.0)
-        self._client = httpx.AsyncClient(limits=limits, timeout=ASK_S, verify=verify, trust_env=False)
+        self._client = http_client(self._context, MOST_AT_ONCE, ASK_S, ASK_S)
 
     async def close(self) -> None:
         """Close the HTTP client."""
@@ -96,7 +99,7 @@ def _read(said: httpx.Response, peer: Peer, question: _Question) -> tuple[_Answe
         return None, "did not prove that the answer is its own"
     try:
         answer = msgspec.msgpack.decode(said.content, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None, "answers something else"
     if (answer.life, answer.number) != (question.life, question.number):
         return None, "answers another question"
@@ -116,7 +119,7 @@ class ThresholdEar:
         """Return the reply to a peer; Refusal says why there is none."""
         try:
             question = msgspec.msgpack.decode(content, type=_Question)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refusal(400, f"is not a question: {error}") from None
         ask, keys = question.ask, ""
         peer = self._peers.get(ask.sender)

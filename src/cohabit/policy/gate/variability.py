@@ -3,7 +3,7 @@
 RUSH (Nichols et al., 2022), Algorithm 2: where a model, given the counters of the last minutes, puts the start into one
 of the `labels`, the job's skip count rises and it stays in the queue; at the threshold it starts whatever the model
 says. Asked again about the same counters, a skip is not counted twice. Beyond the paper: `cost_aware` waits only where
-the expected loss exceeds the time noise has lasted so far (policy/gate/spells.py), and `choose_nodes` looks for calmer
+the expected loss exceeds the time that noise has lasted so far (`note_spell`), and `choose_nodes` looks for calmer
 nodes before it delays. Without fresh telemetry nothing is gated, and the reason is kept. It does badly where noise
 lasts longer than the skips allow, and where the model was trained on another machine.
 """
@@ -21,19 +21,24 @@ from cohabit.core.protocols import Wait
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WINDOW_US, Window, feature_names
 from cohabit.model.units import SECOND
-from cohabit.policy.gate.spells import expected_wait_us, note_spell
-from cohabit.policy.gate.workload_types import workload_type
 from cohabit.predict.variability_data import CLASSES
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
-    from cohabit.policy.gate.options import GateOptions
+    from cohabit.model.profile import ScaleProfile
+    from cohabit.policy.options import GateOptions
     from cohabit.predict.variability import Binding, VariabilityModel
 
 NAME = "variability"
 SKIP_THRESHOLD = 10
 ASK_AGAIN_US = 60 * SECOND
 TOO_OLD_US = 2 * WINDOW_US
+SPELLS = "spells"  # the key under which they are remembered
+FORGOTTEN_US = WINDOW_US  # after this long without a question it is unknown whether a spell went on
+# assumed thresholds of the kinds of work; an owner can override them at submission
+IO_BYTES = 10e6  # per second and process: a program that reads and writes more counts as bound by storage
+IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
+NETWORK_SHARE = 0.2  # of its time: a program that communicates for longer counts as bound by the network
 
 
 @dataclass(frozen=True)
@@ -76,21 +81,6 @@ class VariabilityGate:
         self.judge, self.labels, self.skip_threshold = judge, labels, skip_threshold
         self.cost_aware, self.choose_nodes, self.ask_again_us = cost_aware, choose_nodes, ask_again_us
 
-    @classmethod
-    def from_options(cls, options: GateOptions) -> VariabilityGate:
-        """Make it as the scenario says."""
-        strange = [label for label in options.labels if label not in CLASSES]
-        if strange or not options.labels:
-            what = f"delay_labels has {strange[0]!r}" if strange else "delay_labels is empty"
-            raise InputError(what, "policy.delay_labels", f"use some of {', '.join(CLASSES)}")
-        if options.skip_threshold < 0:
-            raise InputError("skip_threshold is negative", "policy.skip_threshold", "use 0 (never delay) or more")
-        if options.choose_nodes and options.all_nodes:
-            what = "choose_nodes has no effect where the telemetry of all nodes is looked at"
-            raise InputError(what, "policy.choose_nodes", 'leave it out, or use telemetry_nodes = "job"')
-        judge: Judge = Unlearned() if options.model is None else ModelJudge(options.model, options.all_nodes)
-        return cls(judge, options.labels, options.skip_threshold, options.cost_aware, options.choose_nodes)
-
     def check(self, row: int, nodes: NDArray[np.int64], view: View, memory: dict[str, Any]) -> Wait | None:
         """Make the job wait while the model expects variation and skips are left."""
         job = view.job(row)
@@ -132,11 +122,26 @@ class VariabilityGate:
         return found if found is not None and view.need(row) <= found.sum() < idle.sum() else None
 
 
+def by_model(options: GateOptions) -> VariabilityGate:
+    """Return the gate as the options say."""
+    strange = [label for label in options.labels if label not in CLASSES]
+    if strange or not options.labels:
+        what = f"delay_labels has {strange[0]!r}" if strange else "delay_labels is empty"
+        raise InputError(what, "policy.delay_labels", f"use some of {', '.join(CLASSES)}")
+    if options.skip_threshold < 0:
+        raise InputError("skip_threshold is negative", "policy.skip_threshold", "use 0 (never delay) or more")
+    if options.choose_nodes and options.all_nodes:
+        what = "choose_nodes has no effect where the telemetry of all nodes is looked at"
+        raise InputError(what, "policy.choose_nodes", 'leave it out, or use telemetry_nodes = "job"')
+    judge: Judge = Unlearned() if options.model is None else ModelJudge(options.model, options.all_nodes)
+    return VariabilityGate(judge, options.labels, options.skip_threshold, options.cost_aware, options.choose_nodes)
+
+
 class ModelJudge:
     """A trained model on the newest window: of all nodes, or of the job's own (RUSH R3)."""
 
-    def __init__(self, model: VariabilityModel, all_nodes: bool = False, too_old_us: int = TOO_OLD_US) -> None:
-        self.model, self.all_nodes, self.too_old_us = model, all_nodes, too_old_us
+    def __init__(self, model: VariabilityModel, all_nodes: bool = False) -> None:
+        self.model, self.all_nodes = model, all_nodes
         self._bound: dict[tuple[str, ...], Binding] = {}  # by the counters of a window
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
@@ -187,7 +192,7 @@ class ModelJudge:
             return "there is no telemetry yet"
         if window.end_us > now_us:
             return f"the telemetry's clock is {(window.end_us - now_us) / 60e6:.0f} min ahead"
-        if now_us - window.end_us > self.too_old_us:
+        if now_us - window.end_us > TOO_OLD_US:
             return f"the telemetry is stale: its newest window ended {(now_us - window.end_us) / 60e6:.0f} min ago"
         return "" if kind else "the job's workload type is not known"
 
@@ -237,3 +242,53 @@ def _asked_of(view: View) -> int:
 
 def _count(memory: dict[str, Any], what: str) -> None:
     memory[what] = memory.get(what, 0) + 1
+
+
+# ---- how long noise lasts -------------------------------------------------------------------------------------------
+# A gate that weighs costs must know the expected wait. Noise that has lasted some time is taken to be as likely to end
+# in the next minute as before (the exponential law), so the expected wait is the mean length of spells. One spell that
+# is over at the next question is assumed, so that the gate begins by waiting and learns what that costs.
+
+
+def note_spell(memory: dict[str, Any], kind: str, noisy: bool, asked_of_us: int) -> None:
+    """Record one answer about this type of work, for counters up to this moment."""
+    known = memory.setdefault(SPELLS, {}).setdefault(kind, {"ended": 0, "total_us": 0})
+    if asked_of_us - known.get("last_us", asked_of_us) > FORGOTTEN_US:
+        known.pop("since_us", None)
+    if noisy:
+        known.setdefault("since_us", asked_of_us)
+    elif "since_us" in known:
+        known["total_us"] += asked_of_us - known.pop("since_us")
+        known["ended"] += 1
+    known["last_us"] = asked_of_us
+
+
+def expected_wait_us(memory: dict[str, Any], kind: str, assumed_us: int) -> float:
+    """Return the mean length of spells, one of which is assumed."""
+    known = memory.get(SPELLS, {}).get(kind, {"ended": 0, "total_us": 0})
+    return float((assumed_us + known["total_us"]) / (1 + known["ended"]))
+
+
+# ---- the kind of work of a job: compute, network or io (RUSH R16) ---------------------------------------------------
+
+
+def workload_type(row: int, view: View) -> str:
+    """Return the type its owner states, else the type its profile at the usual scale shows; empty if unknown."""
+    job = view.job(row)
+    if job.workload_type:
+        return job.workload_type
+    profile = view.profile(job.program, job.processes, job.profile_owner)
+    one = None if profile is None else profile.at_scale(1)
+    return "" if profile is None or one is None else shown_by(one, profile.processes)
+
+
+def shown_by(one: ScaleProfile, processes: int) -> str:
+    """Return io by bytes moved, network by the share of time spent communicating, compute where both are small.
+
+    Without counters storage cannot be excluded, so only a large share of communication says anything.
+    """
+    if sum(one.counters.get(name, 0.0) for name in IO_COUNTERS) > IO_BYTES * processes:
+        return "io"
+    if one.communication >= NETWORK_SHARE:
+        return "network"
+    return "compute" if one.counters else ""

@@ -10,26 +10,28 @@ from collections.abc import Sequence
 
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Tenant
-from cohabit.policy.placement.options import PlacementOptions
+from cohabit.policy.options import PlacementOptions
 
 
 class Equal:
     """Spare ways in equal shares."""
 
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Equal:
+    def __init__(self, options: PlacementOptions) -> None:
         """Make it; it has no options."""
-        return cls()
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
         """Return (first way, ways) of each job on a node, in the order given."""
-        booked = [tenant.booked_ways for tenant in tenants]
-        spare = node.ways - sum(booked)
-        assert spare >= 0, f"{sum(booked)} of {node.ways} ways booked"
-        each, left = divmod(spare, len(booked))
-        shares, first = [], 0
-        for number, own in enumerate(booked):
-            size = own + each + (1 if number < left else 0)
-            shares.append((first, size))
-            first += size
-        return shares
+        return divided([tenant.booked_ways for tenant in tenants], node.ways)
+
+
+def divided(booked: Sequence[int], ways: int) -> list[tuple[int, int]]:
+    """Return (first way, ways) of each job: what it booked, and an equal share of the rest."""
+    spare = ways - sum(booked)
+    assert spare >= 0, f"{sum(booked)} of {ways} ways booked"
+    each, left = divmod(spare, len(booked))
+    shares, first = [], 0
+    for number, own in enumerate(booked):
+        size = own + each + (1 if number < left else 0)
+        shares.append((first, size))
+        first += size
+    return shares

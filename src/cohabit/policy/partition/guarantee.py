@@ -17,13 +17,14 @@ from cohabit.core.columns import ATTEMPT
 from cohabit.core.protocols import Answer, Corrected, Partitioner
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Tenant
-from cohabit.policy.partition.division import Division, Shares
-from cohabit.policy.partition.givers import (
+from cohabit.policy.partition.giving import (
     FAR_BELOW,
     LARGE_STEP,
     STEP_PERCENT,
     STEP_WAYS,
+    Division,
     Place,
+    Shares,
     giver_of_bandwidth,
     giver_of_ways,
     speed_kept,
@@ -31,7 +32,7 @@ from cohabit.policy.partition.givers import (
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
-    from cohabit.policy.placement.options import PlacementOptions
+    from cohabit.policy.options import PlacementOptions
 
 WAYS, HOLD, THROTTLE = "ways", "bandwidth", "throttle"
 STEPS = (WAYS, HOLD, THROTTLE)
@@ -48,17 +49,12 @@ About = dict[str, Any]
 
 
 class Guarantee:
-    """Corrections of a division; `alpha` is the bound of jobs that state none."""
+    """Corrections of `base`, the default division of the placement."""
 
     name = "guarantee"
 
-    def __init__(self, base: Partitioner | None = None, alpha: float = 0.9) -> None:
-        self.base, self.alpha = base, alpha
-
-    @classmethod
-    def over(cls, base: Partitioner | None, options: PlacementOptions) -> Guarantee:
-        """Make it as the scenario says, over the default division of the placement."""
-        return cls(base, options.alpha)
+    def __init__(self, options: PlacementOptions, base: Partitioner | None) -> None:
+        self.base, self.alpha = base, options.alpha  # of jobs that state no bound
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> Shares:
         """Return the division before corrections: the default one, or one mask for all if nothing is divided."""
@@ -241,9 +237,7 @@ class Guarantee:
     def _standing(self, row: int, view: View, memory: dict[str, Any]) -> str:
         about = memory["jobs"].get(view.job_id(row))
         mean = None if about is None else _mean(about)
-        return f"not measured, bound {self._bound(row, view):.2f}" if mean is None else (
-            f"at {mean:.2f}, bound {self._bound(row, view):.2f}"
-        )  # fmt: skip
+        return f"{'not measured' if mean is None else f'at {mean:.2f}'}, bound {self._bound(row, view):.2f}"
 
     def _places(self, row: int, view: View, memory: dict[str, Any]) -> list[Place]:
         found, ledger = [], view.ledger
@@ -261,11 +255,24 @@ class Guarantee:
         about: About = memory["jobs"].setdefault(
             view.job_id(row),
             {
-                "attempt": int(view.jobs[ATTEMPT, row]), "beside": [], "low": 0, "calm": 0, "patience": CALM,
-                "span_us": 0, "done_us": 0.0, "recent": [], "taken": {}, "holds": {}, "spent": [], "trial": None,
-                "gave_back": False, "stuck": False, "not_before_us": 0, "log": [],
+                "attempt": int(view.jobs[ATTEMPT, row]),
+                "beside": [],
+                "low": 0,
+                "calm": 0,
+                "patience": CALM,
+                "span_us": 0,
+                "done_us": 0.0,
+                "recent": [],
+                "taken": {},
+                "holds": {},
+                "spent": [],
+                "trial": None,
+                "gave_back": False,
+                "stuck": False,
+                "not_before_us": 0,
+                "log": [],
             },
-        )  # fmt: skip
+        )
         return about
 
     def _done(self, row: int, view: View, memory: dict[str, Any], text: str) -> Answer:

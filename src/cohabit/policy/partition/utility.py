@@ -12,20 +12,15 @@ from collections.abc import Sequence
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Tenant
 from cohabit.policy.forecast import Forecasts
-from cohabit.policy.placement.options import PlacementOptions
+from cohabit.policy.options import PlacementOptions
 
 
 class Utility:
     """Ways by forecast."""
 
-    def __init__(self, alpha: float = 0.0) -> None:
-        self.alpha = alpha
+    def __init__(self, options: PlacementOptions) -> None:
+        self.alpha = options.bound
         self.forecasts = Forecasts()
-
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Utility:
-        """Make it as the scenario says."""
-        return cls(options.bound)
 
     def split(self, tenants: Sequence[Tenant], node: NodeGroup) -> list[tuple[int, int]]:
         """Return (first way, ways) of each job on a node, in the order given; jobs with equal values share them."""

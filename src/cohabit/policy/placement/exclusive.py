@@ -14,18 +14,17 @@ from cohabit.model.plan import Placement
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
-    from cohabit.policy.placement.options import PlacementOptions
+    from cohabit.policy.options import PlacementOptions
 
 
 class Exclusive:
     """Whole nodes, least capable kinds first, lowest numbers first."""
 
     exclusive = True
+    lowest = True  # the compiled pass may place instead
 
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Exclusive:
+    def __init__(self, options: PlacementOptions) -> None:
         """Make it; it has no options."""
-        return cls()
 
     def place(self, row: int, allowed: NDArray[np.int64], idle: NDArray[np.bool_], view: View) -> Placement | None:
         """Return idle nodes within the allowed number of each kind."""

@@ -25,13 +25,13 @@ from cohabit.model.profile import Tenant, footprint
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
 from cohabit.optimise import matching
 from cohabit.optimise.matching import Matching
-from cohabit.policy.degradation import Degradations, ProfiledPairs
-from cohabit.policy.placement.wishes import alone, ask_for, wants_whole_nodes
+from cohabit.policy.degradation import ProfiledPairs
+from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, wants_whole_nodes
 
 if TYPE_CHECKING:
     from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
-    from cohabit.policy.placement.options import PlacementOptions
+    from cohabit.policy.options import PlacementOptions
 
 OPTIMAL, GREEDY, SAVING, INTENSITY, CONSECUTIVE = METHODS = ("optimal", "greedy", "saving", "intensity", "consecutive")
 MEMORY_NAME = "pairs"
@@ -39,13 +39,12 @@ MISSES = "misses_per_instruction_mean"  # the counter used by distributed intens
 NEVER = 1e9  # percent: jobs that cannot share
 
 
-class Together:
+class Together(SharedNodes):
     """A node has places for `size` jobs; cores may be taken that many times where the site allows it."""
 
-    exclusive = False
-
-    def __init__(self, size: int, oversubscribe: bool) -> None:
-        times = size if oversubscribe else 1
+    def __init__(self, options: PlacementOptions) -> None:
+        size = options.group_size
+        times = size if options.oversubscribe else 1
         cores = replace(CORES, capacity=lambda node: times * node.cores)
         self.places = Dimension("places", "places", lambda node: size, lambda wish: 1)
         self.dimensions: tuple[Dimension, ...] = (cores, self.places, MEMORY)
@@ -59,40 +58,15 @@ class Together:
         wish = Wish(job, None, 1, spread.nodes, spread.cores, 0, 0.0)
         return [ask_for(wish, self.dimensions, view, row), *compact]
 
-    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """Return the idlest nodes."""
-        return ledger.find(takes, ask.nodes)
-
 
 class Pair(Together):
     """Groups by known degradations; the first `window` jobs of the queue are considered."""
 
-    def __init__(
-        self,
-        method: str = GREEDY,
-        degradations: Degradations | None = None,
-        threshold_pct: float = matching.THRESHOLD_PCT,
-        size: int = 2,
-        window: int = 150,
-        oversubscribe: bool = True,
-        refill: bool = False,
-    ) -> None:
-        super().__init__(size, oversubscribe)
-        self.method, self.degradations, self.threshold_pct = method, degradations or ProfiledPairs(), threshold_pct
-        self.size, self.window = size, window
-        self.refill = refill and method != INTENSITY  # which knows no degradations
-
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Together:
-        """Make it as the scenario says."""
-        if options.pairing not in METHODS:
-            raise InputError(f"pairing = {options.pairing!r} is unknown", "policy.pairing", f"use {', '.join(METHODS)}")
-        if options.pairing == CONSECUTIVE:
-            return Together(options.group_size, options.oversubscribe)
-        return cls(
-            options.pairing, options.degradations, options.threshold_pct, options.group_size, options.window,
-            options.oversubscribe, options.refill,
-        )  # fmt: skip
+    def __init__(self, options: PlacementOptions) -> None:
+        super().__init__(options)
+        self.method, self.degradations = options.pairing, options.degradations or ProfiledPairs()
+        self.threshold_pct, self.size, self.window = options.threshold_pct, options.group_size, options.window
+        self.refill = options.refill and self.method != INTENSITY  # which knows no degradations
 
     def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, object]]:
         """Return the groups that start together, ordered by their first member, and what to remember of them."""
@@ -192,11 +166,20 @@ class Pair(Together):
             misses.append(0.0 if one is None else one.counters.get(MISSES, 0.0))
         groups: list[tuple[int, ...]] = []
         for need in sorted({view.need(row) for row in rows}):
-            order = sorted((place for place in range(len(rows)) if view.need(rows[place]) == need),
-                           key=lambda place: (-misses[place], place))  # fmt: skip
+            order = sorted(
+                (place for place in range(len(rows)) if view.need(rows[place]) == need),
+                key=lambda place: (-misses[place], place),
+            )
             half = len(order) // 2
             groups += [tuple(sorted(pair)) for pair in zip(order[:half], order[::-1][:half], strict=True)]
         return groups
+
+
+def by_method(options: PlacementOptions) -> Together:
+    """Return the placement of the method that the options name."""
+    if options.pairing not in METHODS:
+        raise InputError(f"pairing = {options.pairing!r} is unknown", "policy.pairing", f"use {', '.join(METHODS)}")
+    return Together(options) if options.pairing == CONSECUTIVE else Pair(options)
 
 
 def _cores(row: int, view: View) -> int:

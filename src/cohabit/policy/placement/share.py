@@ -11,27 +11,19 @@ from typing import TYPE_CHECKING
 from cohabit.model.plan import Ask
 from cohabit.model.profile import footprint
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
-from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whole_nodes
+from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, wants_whole_nodes
 
 if TYPE_CHECKING:
-    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
-    from cohabit.policy.placement.options import PlacementOptions
+    from cohabit.policy.options import PlacementOptions
 
 
-class Share:
+class Share(SharedNodes):
     """Cores side by side, lowest scale first."""
 
-    exclusive = False
-
-    def __init__(self, scales: tuple[int, ...] = (1, 2, 4, 8)) -> None:
-        self.scales = scales
+    def __init__(self, options: PlacementOptions) -> None:
+        self.scales = options.scales
         self.dimensions: tuple[Dimension, ...] = (CORES, MEMORY)
-
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Share:
-        """Make it as the scenario says."""
-        return cls(options.scales)
 
     def asks(self, row: int, view: View) -> list[Ask]:
         """Return the footprints with which the job could run, the preferred one first."""
@@ -46,7 +38,3 @@ class Share:
                 wish = Wish(job, None, scale, spread.nodes, spread.cores, 0, 0.0)
                 found.append(ask_for(wish, self.dimensions, view, row))
         return found + compact  # last resort: a job that may use an empty node must not wait for ever
-
-    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """Return the idlest nodes (S28 to S30)."""
-        return ledger.find(takes, ask.nodes)

@@ -19,13 +19,13 @@ from cohabit.model.plan import Ask, Move
 from cohabit.model.profile import Tenant, demand
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
 from cohabit.policy.exploration import Trials
-from cohabit.policy.forecast import Forecast, Forecasts, Mixes
-from cohabit.policy.placement.wishes import alone, ask_for, wants_whole_nodes
+from cohabit.policy.forecast import Forecast, Forecasts, Kept
+from cohabit.policy.placement.wishes import alone, ask_for, trial_run, wants_whole_nodes
 
 if TYPE_CHECKING:
     from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
-    from cohabit.policy.placement.options import PlacementOptions
+    from cohabit.policy.options import PlacementOptions
 
 KEPT = "shepherd"  # the key under which kinds of residents are kept between decisions
 LEAST_GAIN = 0.01  # of a move, in speeds against running alone: less is not worth refilling a cache
@@ -36,16 +36,13 @@ class Shepherd:
     """Placement by forecast gain; jobs without a profile run alone and are measured."""
 
     exclusive = False
+    picky = True  # it may refuse nodes that have room
 
-    def __init__(self, alpha: float = 0.0, moves: int = 0, trials: Trials | None = None) -> None:
-        self.alpha, self.most_moves, self.trials = alpha, moves, trials
+    def __init__(self, options: PlacementOptions) -> None:
+        self.alpha, self.most_moves = options.bound, options.moves
+        self.trials = Trials((1,)) if options.learn else None
         self.dimensions: tuple[Dimension, ...] = (CORES, MEMORY)
         self.forecasts = Forecasts()
-
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Shepherd:
-        """Make it as the scenario says."""
-        return cls(options.bound, options.moves, Trials((1,)) if options.learn else None)
 
     def asks(self, row: int, view: View) -> list[Ask]:
         """Return compact shared footprints if the profile is known; otherwise run alone and measure."""
@@ -53,13 +50,7 @@ class Shepherd:
         compact = alone(row, view, self.dimensions)
         if wants_whole_nodes(job) or not node.ways:
             return compact
-        found: list[Ask] = []
-        if self.trials is not None and job.program:
-            about = (job.program, job.profile_owner)
-            known, under_way = view.profiles_of(*about), view.trials_of(*about)
-            trial = self.trials.due(job, known, node.cores, under_way)
-            if trial is not None:
-                found += alone(row, view, self.dimensions, trial.scale, trial.purpose)
+        found = trial_run(self.trials, row, view, node.cores, self.dimensions)
         profile = view.profile(job.program, job.processes, job.profile_owner)
         wanted = None if profile is None else demand(profile, 1, job.processes, 1.0, node, view.need(row))
         if wanted is not None and not wanted.alone:
@@ -92,7 +83,7 @@ class Shepherd:
             newcomer = self._kind(view.tenant(row, kind, ask.cores), forecast)
             if newcomer is not None and len(there):
                 classes.append(there)
-                gains.append(forecast.gains(kept.mixes, there, newcomer).round(DIGITS))
+                gains.append(forecast.gains(kept.nodes, there, newcomer).round(DIGITS))
         if not classes:
             return None
         found, gained = np.concatenate(classes), np.concatenate(gains)
@@ -109,10 +100,10 @@ class Shepherd:
 
     def _residents(
         self, kind: int, classes: NDArray[np.int64], ledger: Ledger, view: View
-    ) -> tuple[_Kept, NDArray[np.int64]]:
+    ) -> tuple[Kept, NDArray[np.int64]]:
         """Return the residents of these classes, all of one kind, and the classes whose residents are all known."""
         forecast, residents = self.forecasts.of(view.kinds.groups[kind]), ledger.residents
-        kept = view.kept.setdefault(KEPT, {}).setdefault(kind, _Kept(forecast))
+        kept = view.kept.setdefault(KEPT, {}).setdefault(kind, Kept(forecast))
         kept.grow(len(residents))
         seen = kept.seen
         for index in classes.tolist():
@@ -141,8 +132,9 @@ class Shepherd:
                 ledger.move(found[-1].row, found[-1].node)
             best = max(
                 (move for server in servers for move in self._moves_within(server, ledger, view)),
-                key=lambda move: (move.gain, -move.row, -move.node), default=None,
-            )  # fmt: skip
+                key=lambda move: (move.gain, -move.row, -move.node),
+                default=None,
+            )
             if best is None:
                 break
             found.append(best)
@@ -163,11 +155,11 @@ class Shepherd:
             movable = [(seat, row) for seat, row in enumerate(ledger.residents[index]) if view.may_move(row)]
             if not movable or not kept.known[index]:
                 continue
-            lost = forecast.losses(kept.mixes.kinds[index])
+            lost = forecast.losses(kept.nodes.kinds[index])
             for seat, row in movable:
-                own = int(kept.mixes.kinds[index, seat])
+                own = int(kept.nodes.kinds[index, seat])
                 if own not in gains:
-                    gained = forecast.gains(kept.mixes, targets, own)
+                    gained = forecast.gains(kept.nodes, targets, own)
                     gains[own] = dict(zip(targets.tolist(), gained.tolist(), strict=True))
                 for target, other in zip(nodes.tolist(), classes.tolist(), strict=True):
                     better = gains[own].get(other, -np.inf) - lost[seat]
@@ -178,29 +170,3 @@ class Shepherd:
 
 def _has_room(ledger: Ledger, index: int, row: int, kind: int) -> bool:
     return bool((ledger.free[:, index] >= ledger.takes[row][kind]).all())
-
-
-class _Kept:
-    """Kinds of the residents of every class of nodes, computed again when the residents of a class change.
-
-    A new set of residents is always a new tuple, so that comparing its identity is enough.
-    """
-
-    def __init__(self, forecast: Forecast) -> None:
-        self.seen: list[tuple[int, ...] | None] = []
-        self.mixes, self.known = Mixes(forecast), np.zeros(0, np.bool_)
-
-    def grow(self, classes: int) -> None:
-        """Make room for so many classes."""
-        more = classes - len(self.seen)
-        if more > 0:
-            self.seen += [None] * more
-            self.known = np.concatenate([self.known, np.zeros(more, np.bool_)])
-            self.mixes.grow(classes)
-
-    def note(self, index: int, residents: tuple[int, ...], kinds: list[int | None]) -> None:
-        """Record the residents the class has now."""
-        known = [kind for kind in kinds if kind is not None]
-        self.seen[index], self.known[index] = residents, len(known) == len(kinds)
-        if self.known[index]:
-            self.mixes.put(index, known)

@@ -8,47 +8,30 @@ gain by spreading it fragments nodes and makes others wait (section 6.4); averag
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cohabit.model.plan import Ask
 from cohabit.model.profile import COMPACT, NEUTRAL, Demand, Profile, classify, demand
-from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish, weighted
+from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
+from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
-from cohabit.policy.placement.wishes import alone, ask_for, possible, wants_whole_nodes
+from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
 
 if TYPE_CHECKING:
-    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
-    from cohabit.policy.placement.options import PlacementOptions
+    from cohabit.policy.options import PlacementOptions
 
 
-class Spread:
+class Spread(SharedNodes):
     """Footprints from profiles; jobs that cannot be profiled run compact and exclusive."""
 
-    exclusive = False
-
-    def __init__(
-        self,
-        alpha: float = 0.9,
-        beta: float = 2.0,
-        scales: tuple[int, ...] = (1, 2, 4, 8),
-        book_ways: bool = True,
-        book_bandwidth: bool = True,
-        trials: Trials | None = None,
-        more: tuple[Dimension, ...] = (),
-    ) -> None:
-        self.alpha, self.scales, self.trials = alpha, scales, trials
-        ways = (weighted(WAYS, beta), PARTITIONS) if book_ways else ()
-        bandwidth = (BANDWIDTH,) if book_bandwidth else ()
+    def __init__(self, options: PlacementOptions, more: tuple[Dimension, ...] = ()) -> None:
+        self.alpha, self.scales = options.alpha, options.scales
+        self.trials = Trials(options.scales) if options.learn else None
+        ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
+        bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY, *more)
-
-    @classmethod
-    def from_options(cls, options: PlacementOptions) -> Spread:
-        """Make it as the scenario says."""
-        return cls(
-            options.alpha, options.beta, options.scales, book_ways=options.divide_cache,
-            book_bandwidth=options.book_bandwidth, trials=Trials(options.scales) if options.learn else None,
-        )  # fmt: skip
 
     def asks(self, row: int, view: View) -> list[Ask]:
         """Return the footprints with which the job could run, the preferred one first."""
@@ -57,24 +40,15 @@ class Spread:
         if wants_whole_nodes(job):
             return compact
         profile = view.profile(job.program, job.processes, job.profile_owner)
-        found: list[Ask] = []
-        if self.trials is not None and job.program:
-            about = (job.program, job.profile_owner)
-            known, under_way = view.profiles_of(*about), view.trials_of(*about)
-            trial = self.trials.due(job, known, view.smallest_node(row), under_way)
-            if trial is not None:
-                found += alone(row, view, self.dimensions, trial.scale, trial.purpose)
+        found = trial_run(self.trials, row, view, view.smallest_node(row), self.dimensions)
         for wanted in [] if profile is None else self.demands(row, profile, view):
             if wanted.alone:
                 found += alone(row, view, self.dimensions, wanted.scale)
             else:
                 wish = Wish(job, profile, wanted.scale, wanted.nodes, wanted.cores, wanted.ways, wanted.bandwidth_gbs)
-                found.append(ask_for(wish, self.dimensions, view, row))
+                expected_us = microseconds(wanted.time_s)
+                found.append(ask_for(wish, self.dimensions, view, row)._replace(run_us=expected_us))
         return found + compact  # last resort: a job that may use an empty node must not wait for ever
-
-    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
-        """Return the idlest nodes (S28 to S30)."""
-        return ledger.find(takes, ask.nodes)
 
     def demands(self, row: int, profile: Profile, view: View) -> list[Demand]:
         """Return the demands at profiled scales that keep alpha of the compact run's speed, in order of trial."""

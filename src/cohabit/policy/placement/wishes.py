@@ -1,4 +1,4 @@
-"""Convert a wish (scale, cores, ways, bandwidth) into an ask for the ledger: whole units on a node of each kind."""
+"""Common parts of placements: wishes (scale, cores, ways, bandwidth) become asks for units on a node of each kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from cohabit.model.profile import footprint
 from cohabit.model.resources import BANDWIDTH, WAYS, Dimension, Wish
 
 if TYPE_CHECKING:
+    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
+    from cohabit.policy.exploration import Trials
+
+
+class SharedNodes:
+    """A placement on shared nodes that takes the idlest ones (S28 to S30)."""
+
+    exclusive = False
+
+    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """Return the idlest nodes."""
+        return ledger.find(takes, ask.nodes)
 
 
 def possible(job: Job, nodes: int, scale: int, view: View) -> bool:
@@ -19,12 +31,12 @@ def possible(job: Job, nodes: int, scale: int, view: View) -> bool:
     return scale == 1 or nodes <= min(job.processes, view.cluster_nodes)
 
 
-def ask_for(wish: Wish, dimensions: Sequence[Dimension], view: View, row: int, purpose: str = "run") -> Ask:
+def ask_for(wish: Wish, dimensions: Sequence[Dimension], view: View, row: int) -> Ask:
     """Return a shared footprint: what it takes on a node of every kind the job may use, by dimension."""
     booked = {dimension.name: dimension.need(wish) for dimension in dimensions}
     takes = tuple(tuple(booked.values()) if usable else () for usable in view.usable(row))
     ways, mbs = booked.get(WAYS.name, 0), booked.get(BANDWIDTH.name, 0)
-    return Ask(wish.scale, wish.nodes, wish.cores, ways, mbs, False, purpose, takes)
+    return Ask(wish.scale, wish.nodes, wish.cores, ways, mbs, False, "run", takes)
 
 
 def wants_whole_nodes(job: Job) -> bool:
@@ -43,3 +55,13 @@ def alone(row: int, view: View, dimensions: Sequence[Dimension], scale: int = 1,
         for group, usable in zip(view.kinds.groups, view.usable(row), strict=True)
     )
     return [Ask(scale, spread.nodes, spread.cores, 0, 0, True, purpose, takes)]
+
+
+def trial_run(trials: Trials | None, row: int, view: View, cores: int, dimensions: Sequence[Dimension]) -> list[Ask]:
+    """Return the exclusive run by which the job's program is to be measured next, if there is one."""
+    job = view.job(row)
+    if trials is None or not job.program:
+        return []
+    about = (job.program, job.profile_owner)
+    trial = trials.due(job, view.profiles_of(*about), cores, view.trials_of(*about))
+    return [] if trial is None else alone(row, view, dimensions, trial.scale, trial.purpose)

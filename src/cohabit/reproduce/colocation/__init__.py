@@ -1,7 +1,1 @@
 """Intelligent Colocation (SBAC-PAD 2019): models, queues and overheads I7 to I34, brackets, sensitivity."""
-
-from __future__ import annotations
-
-from cohabit.reproduce.colocation.paper import IntelligentColocation
-
-PAPER = IntelligentColocation()

@@ -15,9 +15,8 @@ from cohabit.reproduce.colocation.lab import HIDDEN
 from cohabit.reproduce.colocation.makespans import GREEDY, NO_LEVEL, SAVING, Statistic, mean, minus
 from cohabit.reproduce.colocation.plan import FULL, Plan
 from cohabit.reproduce.colocation.queues import HIGH, INTENSITY, MAIN, MODEL, RANDOM, SHARED, Work, run_set
-from cohabit.reproduce.rows import Expected, Row, joined, missing, row_over_sets
+from cohabit.reproduce.rows import Row, joined, missing, own
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 POPULATIONS = {
     HIDDEN: ("programs drawn from the priors", ""),
@@ -65,19 +64,21 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     for tag, (words, why) in POPULATIONS.items():
         each = [results[f"{tag} {number}"] for number in range(_count(plan, tag))]
         size = plan.shortened(len(each), FULL.populations, "sets of 32 programs")
-        found += [_blind(plan, tag, kind, [one[f"blind {kind}"]["r2"] for one in each], joined(why, size))
-                  for kind in (FOREST, MLP)]  # fmt: skip
+        found += [
+            _blind(plan, tag, kind, [one[f"blind {kind}"]["r2"] for one in each], joined(why, size))
+            for kind in (FOREST, MLP)
+        ]
         size = joined(why, size, plan.shortened(plan.sizes.population_queues, FULL.population_queues, "queues of each"))
         for name, claim, level, statistic in CLAIMS:
-            about, sets = Expected(f"{name}_{tag}", f"{claim}, {words}"), [one[level] for one in each if one[level]]
-            rng = stream(plan.seed("bootstrap"), about.id)
-            found.append(row_over_sets(about, sets, statistic, rng, size) if sets else missing(about, NO_LEVEL))
+            sets = [one[level] for one in each if one[level]]
+            row = own(f"{name}_{tag}", f"{claim}, {words}", statistic)
+            found.append(plan.measured(row, sets, size) if sets else missing(row.about, NO_LEVEL))
     return found
 
 
 def _blind(plan: Plan, tag: str, kind: str, scores: list[float | None], note: str) -> Row:
     known = [one for one in scores if one is not None]
     shown = f"median {np.median(known):.2f}, {sum(one < 0.6 for one in known)} of {len(known)} below 0.6"
-    about = Expected(f"I7.{kind}_blind_r2_{tag}", f"{kind} on unseen applications, {POPULATIONS[tag][0]}")
-    rng = stream(plan.seed("bootstrap"), about.id)
-    return row_over_sets(about, [[one] for one in scores], lambda members: members[0], rng, joined(shown, note))
+    words = f"{kind} on unseen applications, {POPULATIONS[tag][0]}"
+    claim = own(f"I7.{kind}_blind_r2_{tag}", words, lambda members: members[0])
+    return plan.measured(claim, [[one] for one in scores], shown, note)

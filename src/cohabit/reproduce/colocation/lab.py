@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.app.scenario import policies as by_name
-from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
+from cohabit.app.scenario.tables import ClusterConfig, JobsConfig, PolicyConfig, Scenario, WorldConfig
 from cohabit.app.simulate import simulation
 from cohabit.model.curve import Curve
 from cohabit.model.mix import Floats, Ints
@@ -25,7 +26,7 @@ from cohabit.model.records import DONE
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
 from cohabit.policy.degradation import Degradations
-from cohabit.policy.placement.options import PlacementOptions
+from cohabit.policy.options import PlacementOptions
 from cohabit.policy.registry import make_placement
 from cohabit.reproduce.colocation.counters import measured
 from cohabit.sim.machine.constants import CONSTANTS, Constants
@@ -64,7 +65,7 @@ class Bench:
     contention: str = "share"
 
     def factor(self, name: str) -> float:
-        """What an assumption is multiplied by."""
+        """Return the factor of an assumption."""
         return dict(self.factors).get(name, 1.0)
 
     @cached_property
@@ -98,8 +99,9 @@ class Bench:
         """Return the true programs, for the world only."""
         found = programs_of(self.vectors, self.machine)
         if self.world == RUINOUS:
-            return Programs({name: msgspec.structs.replace(one, cpu_fraction=1.0, ipc=RUIN)
-                             for name, one in found.items()})  # fmt: skip
+            return Programs(
+                {name: msgspec.structs.replace(one, cpu_fraction=1.0, ipc=RUIN) for name, one in found.items()}
+            )
         return found
 
     @property
@@ -179,9 +181,15 @@ def queue_of(bench: Bench, places: Ints) -> Workload:
     """Jobs of these programs, all there from the beginning, in this order."""
     run_us = np.rint(bench.times_s[places] * SECOND).astype(np.int64)
     return synthetic_workload(
-        np.zeros(len(places), np.int64), run_us, run_us, np.full(len(places), bench.machine.node.cores, np.int64),
-        nodes=1, source="a queue of programs", program=places.astype(np.int32), program_names=bench.names,
-    )  # fmt: skip
+        np.zeros(len(places), np.int64),
+        run_us,
+        run_us,
+        np.full(len(places), bench.machine.node.cores, np.int64),
+        nodes=1,
+        source="a queue of programs",
+        program=places.astype(np.int32),
+        program_names=bench.names,
+    )
 
 
 @dataclass(frozen=True)
@@ -203,29 +211,34 @@ class Policy:
     degradations: Degradations | None = None
     threshold_pct: float = 100.0
     refill: bool = False
+    keys: tuple[tuple[str, Any], ...] = ()  # further keys of [policy]
 
 
-def run_queue(bench: Bench, places: Ints, policy: Policy, told: Sequence[Profile], seed: int = 1) -> Outcome:
+def run_queue(bench: Bench, places: Ints, policy: Policy, told: Sequence[Profile]) -> Outcome:
     """The scheduler with this policy in the simulated world."""
     node = bench.machine.node
     scenario = Scenario(
-        seed=seed,
+        seed=1,
         cluster=ClusterConfig(
-            nodes=1, cores=node.cores, ways=node.ways,
+            nodes=1,
+            cores=node.cores,
+            ways=node.ways,
             bandwidth_gbs={str(cores): gbs for cores, gbs in node.bandwidth_gbs},
         ),
         jobs=JobsConfig(generator="mix"),
-        policy=PolicyConfig(name=policy.bundle, threshold_pct=policy.threshold_pct),
+        policy=PolicyConfig(name=policy.bundle, threshold_pct=policy.threshold_pct, **dict(policy.keys)),
         world=WorldConfig(
             kill=False, contention="none" if bench.world == FREE else bench.contention, q=bench.constants.law.q
         ),
-    )  # fmt: skip
+    )
     policies = by_name.build(scenario.policy)
     if policy.degradations is not None:
         options = PlacementOptions(
-            pairing=policies.names["pairing"], degradations=policy.degradations, threshold_pct=policy.threshold_pct,
+            pairing=policies.names["pairing"],
+            degradations=policy.degradations,
+            threshold_pct=policy.threshold_pct,
             refill=policy.refill,
-        )  # fmt: skip
+        )
         policies = replace(policies, placer=make_placement("pair", options))
     prepared = simulation.prepare(scenario, queue_of(bench, places), policies)
     known = () if policies.placer.exclusive else tuple(told)
@@ -234,9 +247,12 @@ def run_queue(bench: Bench, places: Ints, policy: Policy, told: Sequence[Profile
     pairs = [places[rows] for rows in begun if len(rows) == 2]
     slowed = [max(bench.degradations[one, other], bench.degradations[other, one]) for one, other in pairs]
     return Outcome(
-        float(table.end_us.max() - table.start_us.min()) / SECOND, table.end_us / SECOND, len(pairs),
-        float(np.mean(slowed)) if slowed else 0.0, bool((table.status == DONE).all()),
-    )  # fmt: skip
+        float(table.end_us.max() - table.start_us.min()) / SECOND,
+        table.end_us / SECOND,
+        len(pairs),
+        float(np.mean(slowed)) if slowed else 0.0,
+        bool((table.status == DONE).all()),
+    )
 
 
 @cache

@@ -13,9 +13,8 @@ from cohabit.predict.training import margin_for, raised
 from cohabit.reproduce.colocation.lab import Bench, bench_of, measure
 from cohabit.reproduce.colocation.models import blind_answers, data_of, folded, score_of, trained, worst_program_pct
 from cohabit.reproduce.colocation.plan import FULL, Plan
-from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rows import Row, own, stated
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 KINDS = (FOREST, MLP, SVR, ELASTIC_NET, FACTOR)
 TITLES = {FOREST: "random forest", MLP: "MLP", SVR: "support vectors", ELASTIC_NET: "elastic net",
@@ -43,9 +42,11 @@ def tasks(plan: Plan) -> list[Task]:
 
 def _arguments(plan: Plan, number: int) -> dict[str, Any]:
     return {
-        "bench": plan.bench(number), "seed": plan.seed("measured") + number, "trees": plan.sizes.trees,
+        "bench": plan.bench(number),
+        "seed": plan.seed("measured") + number,
+        "trees": plan.sizes.trees,
         "searching": plan.sizes.searching,
-    }  # fmt: skip
+    }
 
 
 def lesson(bench: Bench, seed: int, trees: int, searching: bool, fold_trees: int) -> Lesson:
@@ -118,37 +119,30 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     asked_sets = sets + [[results[f"blind {number}"]] for number in range(len(lessons), plan.sizes.blind)]
     asked_size = plan.shortened(len(asked_sets), FULL.blind, "seeds")
 
-    def add(about: Expected, statistic: Statistic, *words: str) -> Row:
-        return row_over_sets(about, sets, statistic, stream(plan.seed("bootstrap"), about.id), joined(*words, size))
+    def blind(name: str, kind: str, note: str = "") -> Row:
+        words = (asked, spread_of([one[0] for one in asked_sets], kind), note, asked_size, usual)
+        return plan.measured(stated(name, score(kind, "blind")), asked_sets, *words)
 
-    def add_blind(name: str, kind: str, *words: str) -> Row:
-        spread_words = spread_of([one[0] for one in asked_sets], kind)
-        rng, note = stream(plan.seed("bootstrap"), name), joined(asked, spread_words, *words, asked_size, usual)
-        return row_over_sets(expected(name), asked_sets, score(kind, "blind"), rng, note)
-
-    found = [
-        add_blind("I7.forest_blind_r2", FOREST),
-        add_blind("I7.mlp_blind_r2", MLP, BETTER_MLP),
-        add(expected("I7.pair_minus_grouped_r2"), leak, "both applications of a pair unseen in folds by application"),
-    ]
+    unseen = "both applications of a pair unseen in folds by application"
+    claims = [stated("I7.pair_minus_grouped_r2", leak, unseen)]
     for kind in KINDS:
-        name, title = kind.replace("-", "_"), TITLES[kind]
-        paper = PAIR_SCORES.get(kind)
-        found.append(add(Expected(f"I7.{name}_pair_r2", f"{title}, folds by pair as in the paper (above)", paper),
-                         score(kind, "paired")))  # fmt: skip
-        found.append(add(Expected(f"I7.{name}_grouped_r2", f"{title}, folds by application"), score(kind, "grouped")))
+        name, title = f"I7.{kind.replace('-', '_')}", TITLES[kind]
+        by_pair, negatives = f"{title}, folds by pair as in the paper (above)", score(kind, "blind", "negatives")
+        claims.append(own(f"{name}_pair_r2", by_pair, score(kind, "paired"), PAIR_SCORES.get(kind)))
+        claims.append(own(f"{name}_grouped_r2", f"{title}, folds by application", score(kind, "grouped")))
         if kind in BLIND_SCORES:
-            found.append(add(Expected(f"I7.{name}_blind_r2", f"{title} on unseen applications"), score(kind, "blind"),
-                             BLIND_SCORES[kind]))  # fmt: skip
+            words, note = f"{title} on unseen applications", BLIND_SCORES[kind]
+            claims.append(own(f"{name}_blind_r2", words, score(kind, "blind"), note=note))
         none = 0.0 if kind in (FOREST, MLP) else None
-        found.append(add(Expected(f"I7.{name}_negatives", f"blind answers below zero, {title}", none),
-                         score(kind, "blind", "negatives"), "clamped to zero before use"))  # fmt: skip
-    found.append(add(Expected("I7.mean_blind_r2", "always the mean of the training pairs"),
-                     score(FOREST, "blind", "mean_r2"), "what a model must beat"))  # fmt: skip
-    found += [
-        add(Expected("I8.surprises_pct", "blind pairs above 100 % that the forest promises below"),
-            lambda members: members[0]["surprises"]),
-        add(Expected("I8.surprises_careful_pct", "the same with the margin of --quantile 0.9 (ours)"),
-            lambda members: members[0]["careful"]),
-    ]  # fmt: skip
-    return found
+        words, note = f"blind answers below zero, {title}", "clamped to zero before use"
+        claims.append(own(f"{name}_negatives", words, negatives, none, note=note))
+    average, beaten = "always the mean of the training pairs", "what a model must beat"
+    promised = "blind pairs above 100 % that the forest promises below"
+    careful = "the same with the margin of --quantile 0.9 (ours)"
+    claims += [
+        own("I7.mean_blind_r2", average, score(FOREST, "blind", "mean_r2"), note=beaten),
+        own("I8.surprises_pct", promised, lambda members: members[0]["surprises"]),
+        own("I8.surprises_careful_pct", careful, lambda members: members[0]["careful"]),
+    ]
+    found = [blind("I7.forest_blind_r2", FOREST), blind("I7.mlp_blind_r2", MLP, BETTER_MLP)]
+    return found + [plan.measured(one, sets, size) for one in claims]

@@ -27,9 +27,8 @@ from cohabit.reproduce.colocation.queues import (
     Work,
     run_set,
 )
-from cohabit.reproduce.rows import CHECK, Expected, Row, expected, joined, missing, row_over_sets
+from cohabit.reproduce.rows import CHECK, Claim, Row, joined, missing, own, stated
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 Statistic = Callable[[Sequence[Queue]], float | None]
 SAVING, OPTIMAL, GREEDY = f"{FOREST} saving", MODEL, f"{FOREST} greedy"
@@ -40,7 +39,6 @@ MLP_WORSE = (
     "count as zero), and where several promises are equal the matching cannot tell good pairs from fair ones"
 )
 NO_LEVEL = "no two of these programs have such degradations"
-Own = tuple[Expected, Statistic, str]
 
 
 def tasks(plan: Plan) -> list[Task]:
@@ -109,27 +107,26 @@ def reasons(sets: Sequence[Sequence[Queue]]) -> dict[str, str]:
             f"greedy {made[GREEDY]}; optimal {made[MODEL]}; pair-saving, which counts seconds, "
             f"{over_sets(sets, SAVING):+.1f} %"
         ),
-    }  # fmt: skip
+    }
 
 
-CONTRACT: dict[str, tuple[Statistic, str]] = {
-    "I31.fifo_shared_pct": (
-        mean(SHARED),
-        "the only row the world was calibrated by: cycles of a miss over many draws of programs, then the draw",
-    ),
-    "I31.mean_makespan_pct": (mean(MODEL), "pair-optimal with the forest, as in the paper"),
-    "I31.best_makespan_pct": (best(MODEL), ""),
-    "I31.worst_makespan_pct": (worst(MODEL), ""),
-    "I31.di_minus_model_points": (minus(INTENSITY, MODEL), ""),
-    "I-saving.minus_optimal_points": (
-        minus(SAVING, MODEL),
-        "weights are seconds saved against one after the other, so long jobs meet long ones",
-    ),
-    "I32.greedy_minus_optimal_points": (
-        minus(GREEDY, MODEL),
-        "optimal has the least sum of percentages, which is not the most time saved: neither counts seconds",
-    ),
-}
+def _contract(why: dict[str, str]) -> list[Claim]:
+    """Return the rows of rows.csv, with the figures that explain them."""
+    calibrated = "the only row the world was calibrated by: cycles of a miss over many draws of programs, then the draw"
+    seconds = "weights are seconds saved against one after the other, so long jobs meet long ones"
+    least = "optimal has the least sum of percentages, which is not the most time saved: neither counts seconds"
+    return [
+        stated(name, statistic, joined(note, why.get(name, "")))
+        for name, statistic, note in (
+            ("I31.fifo_shared_pct", mean(SHARED), calibrated),
+            ("I31.mean_makespan_pct", mean(MODEL), "pair-optimal with the forest, as in the paper"),
+            ("I31.best_makespan_pct", best(MODEL), ""),
+            ("I31.worst_makespan_pct", worst(MODEL), ""),
+            ("I31.di_minus_model_points", minus(INTENSITY, MODEL), ""),
+            ("I-saving.minus_optimal_points", minus(SAVING, MODEL), seconds),
+            ("I32.greedy_minus_optimal_points", minus(GREEDY, MODEL), least),
+        )
+    ]
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
@@ -138,118 +135,109 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     size = joined(
         plan.shortened(len(sets), FULL.sets, "seeds"), plan.shortened(plan.sizes.queues, FULL.queues, "queues")
     )
-    found = []
-    why = reasons(sets)
-    for name, (statistic, note) in CONTRACT.items():
-        words = joined(note, why.get(name, ""), size)
-        found.append(row_over_sets(expected(name), sets, statistic, _rng(plan, name), words))
-    for about, statistic, note in _of_the_paper() + _turnarounds() + _brackets() + _savings() + _refills():
-        found.append(row_over_sets(about, sets, statistic, _rng(plan, about.id), joined(note, size)))
+    others = _of_the_paper() + _turnarounds() + _brackets() + _savings() + _refills()
+    found = [plan.measured(one, sets, size) for one in _contract(reasons(sets)) + others]
     return found + _levels(plan, results)
 
 
-def _of_the_paper() -> list[Own]:
+def better_of_20(queues: Sequence[Queue]) -> float:
+    """Return how many of 20 queues the model makes shorter than FIFO."""
+    return 20.0 * float(np.mean([one[MODEL]["pct"] < 0 for one in queues]))
+
+
+def _of_the_paper() -> list[Claim]:
     """Return all other rows of the paper on random queues."""
-    better = Expected("I31.queues_better", "random queues of 20 with a shorter makespan than FIFO's", 20)
+    better = "random queues of 20 with a shorter makespan than FIFO's"
+    text = "the text says 5 % better, its figures 3 % (N14)"
+    shared, apart = minus(INTENSITY, SHARED), minus(MLP_OPTIMAL, MODEL)
+    recommended, exceed = "pair-greedy with the MLP, what the paper recommends", "the others exceed the threshold"
     return [
-        (Expected("I31.di_pct", "makespan of distributed intensity against FIFO", 10), mean(INTENSITY), ""),
-        (
-            Expected("I31.di_minus_shared_points", "distributed intensity minus fifo-shared", -5),
-            minus(INTENSITY, SHARED), "the text says 5 % better, its figures 3 % (N14)",
-        ),
-        (Expected("I31.mlp_makespan_pct", "pair-optimal with the MLP", -15), mean(MLP_OPTIMAL), ""),
-        (
-            Expected("I31.mlp_minus_forest_points", "MLP against forest, pair-optimal", 0, -1, 1),
-            minus(MLP_OPTIMAL, MODEL), MLP_WORSE,
-        ),
-        (better, lambda queues: 20.0 * float(np.mean([one[MODEL]["pct"] < 0 for one in queues])), "as of 20"),
-        (Expected("I32.greedy_pct", "pair-greedy with the forest", -15), mean(GREEDY), ""),
-        (Expected("I32.mlp_greedy_pct", "pair-greedy with the MLP, what the paper recommends", -15),
-         mean(f"{MLP} greedy"), ""),
-        (Expected("I31.pairs", "pairs of 25 that run together, pair-optimal"), mean(MODEL, "pairs"),
-         "the others exceed the threshold"),
-    ]  # fmt: skip
+        own("I31.di_pct", "makespan of distributed intensity against FIFO", mean(INTENSITY), 10),
+        own("I31.di_minus_shared_points", "distributed intensity minus fifo-shared", shared, -5, note=text),
+        own("I31.mlp_makespan_pct", "pair-optimal with the MLP", mean(MLP_OPTIMAL), -15),
+        own("I31.mlp_minus_forest_points", "MLP against forest, pair-optimal", apart, 0, -1, 1, note=MLP_WORSE),
+        own("I31.queues_better", better, better_of_20, 20, note="as of 20"),
+        own("I32.greedy_pct", "pair-greedy with the forest", mean(GREEDY), -15),
+        own("I32.mlp_greedy_pct", recommended, mean(f"{MLP} greedy"), -15),
+        own("I31.pairs", "pairs of 25 that run together, pair-optimal", mean(MODEL, "pairs"), note=exceed),
+    ]
 
 
-def _turnarounds() -> list[Own]:
-    """I34: the goal the paper states without a number."""
-    found: list[Own] = []
+def _turnarounds() -> list[Claim]:
+    """Return I34, the goal the paper states without a number."""
+    found = []
     for policy, name in ((SHARED, "fifo_shared"), (MODEL, "optimal"), (GREEDY, "greedy"), (SAVING, "saving")):
         words = f"turnaround against FIFO's, {name.replace('_', '-')}"
-        found.append((Expected(f"I34.{name}_turnaround_pct", f"mean {words}"), mean(policy, "turnaround_pct"), ""))
-        found.append((Expected(f"I34.{name}_p95_pct", f"95th percentile of {words}"), mean(policy, "p95_pct"), ""))
+        found += [
+            own(f"I34.{name}_turnaround_pct", f"mean {words}", mean(policy, "turnaround_pct")),
+            own(f"I34.{name}_p95_pct", f"95th percentile of {words}", mean(policy, "p95_pct")),
+        ]
     return found
 
 
-def _brackets() -> list[Own]:
-    """I41: the results of perfect knowledge and of refusing all pairs."""
-    perfect = "with true degradations instead of predicted ones"
+def _brackets() -> list[Claim]:
+    """Return I41, the results of perfect knowledge and of refusing all pairs."""
+    perfect, refused = "with true degradations instead of predicted ones", largest_distance(THRESHOLD_0)
+    optimal, greedy, saving = (mean(f"{ORACLE} {method}") for method in ("optimal", "greedy", "saving"))
+    luck = "least total degradation is not least makespan: a model may come out better by luck"
+    gain = "the largest gain pairs can have, but for jobs that share with more than one other in turn"
+    errors, cost = minus(SAVING, f"{ORACLE} saving"), "what the forest's errors cost pair-saving"
+    small = "nothing that pairs can beat the oracle by more than its small errors"
     return [
-        (Expected("I41.threshold_0_pct", "largest distance to FIFO with threshold 0", 0, 0, 0, CHECK),
-         largest_distance(THRESHOLD_0), ""),
-        (Expected("I41.oracle_optimal_pct", f"pair-optimal {perfect}"), mean(f"{ORACLE} optimal"),
-         "least total degradation is not least makespan: a model may come out better by luck"),
-        (Expected("I41.oracle_greedy_pct", f"pair-greedy {perfect}"), mean(f"{ORACLE} greedy"), ""),
-        (Expected("I41.oracle_saving_pct", f"pair-saving {perfect}"), mean(f"{ORACLE} saving"),
-         "the largest gain pairs can have, but for jobs that share with more than one other in turn"),
-        (Expected("I41.saving_minus_oracle_points", "what the forest's errors cost pair-saving", None, -0.2, None,
-                  CHECK), minus(SAVING, f"{ORACLE} saving"), "nothing that pairs can beat the oracle by more than its "
-         "small errors"),
-    ]  # fmt: skip
+        own("I41.threshold_0_pct", "largest distance to FIFO with threshold 0", refused, 0, 0, 0, CHECK),
+        own("I41.oracle_optimal_pct", f"pair-optimal {perfect}", optimal, note=luck),
+        own("I41.oracle_greedy_pct", f"pair-greedy {perfect}", greedy),
+        own("I41.oracle_saving_pct", f"pair-saving {perfect}", saving, note=gain),
+        own("I41.saving_minus_oracle_points", cost, errors, None, -0.2, None, CHECK, note=small),
+    ]
 
 
-def _savings() -> list[Own]:
-    """B-I1, ours: durations count."""
-    words = "pair-saving minus pair-optimal"
+def _savings() -> list[Claim]:
+    """Return B-I1, ours: durations count."""
+    words, name = "pair-saving minus pair-optimal", "I-saving.minus_optimal"
+    perfect, turnaround = minus(f"{ORACLE} saving", f"{ORACLE} optimal"), minus(SAVING, MODEL, "turnaround_pct")
     return [
-        (Expected("I-saving.makespan_pct", "pair-saving with the forest against FIFO"), mean(SAVING), ""),
-        (Expected("I-saving.worst_pct", "the same, worst queue"), worst(SAVING), ""),
-        (Expected("I-saving.minus_optimal_oracle_points", f"{words}, true degradations"),
-         minus(f"{ORACLE} saving", f"{ORACLE} optimal"), ""),
-        (Expected("I-saving.minus_optimal_turnaround_points", f"{words}, mean turnaround"),
-         minus(SAVING, MODEL, "turnaround_pct"), ""),
-    ]  # fmt: skip
+        own("I-saving.makespan_pct", "pair-saving with the forest against FIFO", mean(SAVING)),
+        own("I-saving.worst_pct", "the same, worst queue", worst(SAVING)),
+        own(f"{name}_oracle_points", f"{words}, true degradations", perfect),
+        own(f"{name}_turnaround_points", f"{words}, mean turnaround", turnaround),
+    ]
 
 
-def _refills() -> list[Own]:
-    """Ours: a job that waits may join one whose partner has ended; in the paper the place stays empty."""
-    found: list[Own] = []
+def _refills() -> list[Claim]:
+    """Return ours: a job that waits may join one whose partner has ended; in the paper the place stays empty."""
+    found = []
     for policy, name, why in (
         (MODEL, "optimal", ""),
         (SAVING, "saving", "its pairs are made to end together; who joins somebody takes such a pair apart"),
     ):
         words = f"pair-{name} with refill minus without"
         for what, unit in (("pct", "makespan"), ("turnaround_pct", "mean turnaround")):
-            about = Expected(f"I-refill.{name}_{unit.split()[-1]}_points", f"{words}, {unit}")
-            found.append((about, minus(f"{policy} {REFILL}", policy, what), why))
+            statistic = minus(f"{policy} {REFILL}", policy, what)
+            found.append(own(f"I-refill.{name}_{unit.split()[-1]}_points", f"{words}, {unit}", statistic, note=why))
     return found
 
 
 def _levels(plan: Plan, results: dict[str, Any]) -> list[Row]:
-    """Fig. 5."""
-    size = joined(plan.shortened(plan.sizes.sets, FULL.sets, "seeds"), "neighbours in the queue have the level; below "
-                  "4.5 %, the noise of repeated runs, counts as 0 %")  # fmt: skip
+    """Return the rows of Fig. 5."""
+    size = joined(
+        plan.shortened(plan.sizes.sets, FULL.sets, "seeds"),
+        "neighbours in the queue have the level; below 4.5 %, the noise of repeated runs, counts as 0 %",
+    )
     found = []
     for level in LEVELS:
         sets = [one for one in gathered(plan, results, level) if one]
-        abouts: list[Own] = [
-            (Expected(f"I30.queue_{level}_shared_pct", f"fifo-shared against FIFO on queue_{level}",
-                      PAPER_LEVELS[level]), mean(SHARED), ""),
-            (Expected(f"I30.queue_{level}_model_pct", f"pair-optimal with the forest on queue_{level}"), mean(MODEL),
-             "the paper: at most FIFO on every queue"),
-            (Expected(f"I30.queue_{level}_mlp_pct", f"pair-optimal with the MLP on queue_{level}"), mean(MLP_OPTIMAL),
-             ""),
-            (Expected(f"I30.queue_{level}_saving_pct", f"pair-saving with the forest on queue_{level}"), mean(SAVING),
-             "ours"),
-        ]  # fmt: skip
+        name, on, fifo = f"I30.queue_{level}", f"on queue_{level}", "the paper: at most FIFO on every queue"
+        claims = [
+            own(f"{name}_shared_pct", f"fifo-shared against FIFO {on}", mean(SHARED), PAPER_LEVELS[level]),
+            own(f"{name}_model_pct", f"pair-optimal with the forest {on}", mean(MODEL), note=fifo),
+            own(f"{name}_mlp_pct", f"pair-optimal with the MLP {on}", mean(MLP_OPTIMAL)),
+            own(f"{name}_saving_pct", f"pair-saving with the forest {on}", mean(SAVING), note="ours"),
+        ]
         if level == HIGH:
-            abouts.insert(0, (expected("I30.queue_high_shared_x"), mean(SHARED, "x"), ""))
-            abouts.insert(1, (expected("I30.queue_high_model_x"), mean(MODEL, "x"), ""))
-        for about, statistic, note in abouts:
-            found.append(
-                row_over_sets(about, sets, statistic, _rng(plan, about.id), joined(note, size))
-                if sets else missing(about, NO_LEVEL)
-            )  # fmt: skip
+            times = (("shared", SHARED), ("model", MODEL))
+            claims = [stated(f"{name}_{tag}_x", mean(policy, "x")) for tag, policy in times] + claims
+        found += [plan.measured(one, sets, size) if sets else missing(one.about, NO_LEVEL) for one in claims]
     return found + _mean_of_levels(plan, results, size)
 
 
@@ -259,17 +247,15 @@ def _mean_of_levels(plan: Plan, results: dict[str, Any], size: str) -> list[Row]
     whole = [[queue for part in parts for queue in part] for parts in zip(*by_level, strict=True) if all(parts)]
     found = []
     for policy, name, paper in ((SHARED, "shared", 20.0), (MODEL, "model", -20.0)):
-        about = Expected(f"I30.mean_{name}_pct", f"mean over the three levels, {name}", paper)
+        claim = own(f"I30.mean_{name}_pct", f"mean over the three levels, {name}", mean(policy), paper)
         if not whole:
-            found.append(missing(about, NO_LEVEL))
+            found.append(missing(claim.about, NO_LEVEL))
             continue
-        totals = [sum(one[policy]["makespan_s"] for one in queues) / sum(one["fifo"]["makespan_s"] for one in queues)
-                  for queues in whole]  # fmt: skip
+        totals = [
+            sum(one[policy]["makespan_s"] for one in queues) / sum(one["fifo"]["makespan_s"] for one in queues)
+            for queues in whole
+        ]
         seconds = 100.0 * (float(np.mean(totals)) - 1.0)
         note = f"all seconds together {seconds:+.1f} %; the paper's 2.0, 0.8 and 0.6 have the mean 1.13 (N14)"
-        found.append(row_over_sets(about, whole, mean(policy), _rng(plan, about.id), joined(note, size)))
+        found.append(plan.measured(claim, whole, note, size))
     return found
-
-
-def _rng(plan: Plan, name: str) -> np.random.Generator:
-    return stream(plan.seed("bootstrap"), name)

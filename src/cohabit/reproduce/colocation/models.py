@@ -36,9 +36,14 @@ def data_of(bench: Bench, known: Measured) -> tuple[CoRuns, CoRuns]:
     names = np.array(bench.names)
     suites = np.array([vector.suite for vector in bench.vectors])
     data = CoRuns(
-        tuple(names[first].tolist()), tuple(names[second].tolist()), primary[first], beside[second], SCHEMA,
-        known.degradations.ravel(), tuple(suites[first].tolist()),
-    )  # fmt: skip
+        tuple(names[first].tolist()),
+        tuple(names[second].tolist()),
+        primary[first],
+        beside[second],
+        SCHEMA,
+        known.degradations.ravel(),
+        tuple(suites[first].tolist()),
+    )
     unseen = bench.blind
     return data.only(~unseen[first] & ~unseen[second]), data.only(unseen[first])
 
@@ -57,9 +62,12 @@ def blind_answers(model: DegradationModel, learn: CoRuns, blind: CoRuns) -> Aske
 def score_of(asked: Asked) -> dict[str, Any]:
     """Answers in figures, and the answers themselves for the picture."""
     return {
-        "r2": r_squared(asked.truth, asked.answer), "negatives": asked.negatives, "truth": asked.truth,
-        "answer": asked.answer, "mean_r2": r_squared(asked.truth, asked.mean),
-    }  # fmt: skip
+        "r2": r_squared(asked.truth, asked.answer),
+        "negatives": asked.negatives,
+        "truth": asked.truth,
+        "answer": asked.answer,
+        "mean_r2": r_squared(asked.truth, asked.mean),
+    }
 
 
 def worst_program_pct(asked: Asked, blind: CoRuns) -> float:

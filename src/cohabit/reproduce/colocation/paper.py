@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
 import msgspec
 
+from cohabit.predict.estimators import need_scikit_learn
 from cohabit.reproduce.colocation import alternatives, learning, makespans, overhead, worlds
 from cohabit.reproduce.colocation.plan import Plan
-from cohabit.reproduce.papers import Options, Picture
-from cohabit.reproduce.rows import Row, contract, noted
+from cohabit.reproduce.papers import Options, Paper, digest
+from cohabit.reproduce.rows import Row, contract, explained, noted
 from cohabit.reproduce.tasks import Task
 from cohabit.sim.machine.constants import calibration_hash
 from cohabit.trace.colocation_programs import document
 
-EXPERIMENTS = (learning, makespans, overhead, alternatives, worlds)
 HINDSIGHT = "hindsight: the priors are a third version, chosen after results had been seen"
 VERSIONS = {"hidden": "them", "guessed": "the second", "independent": "the first"}  # tag of rows -> in words
 
 
-class IntelligentColocation:
+class IntelligentColocation(Paper):
     """The paper in the form the command uses."""
 
-    name = "colocation"
-    title = "Intelligent Colocation"
+    name, title = "colocation", "Intelligent Colocation"
+    plan, experiments = Plan, (learning, makespans, overhead, alternatives, worlds)
 
     def tasks(self, options: Options) -> list[Task]:
         """Return the work in independent tasks."""
-        from cohabit.predict.estimators import need_scikit_learn
-
         need_scikit_learn()
-        return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
+        return super().tasks(options)
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
         """Return every row, in the paper's order."""
-        plan = Plan(options)
-        found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
-        missed = [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
-        return with_other_versions(missed)
-
-    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """Return the paper's figures from our runs."""
-        from cohabit.reproduce.colocation.pictures import pictures
-
-        return pictures(Plan(options), results)
+        return with_other_versions([explained(one) for one in super().rows(options, results)])
 
     def about(self, options: Options) -> list[str]:
         """Return what a reader must know first."""
@@ -66,7 +54,7 @@ class IntelligentColocation:
     def calibration_hash(self, options: Options) -> str:
         """A digest of all that was calibrated: the catalogue with its priors, and the constants of the law."""
         text = json.dumps([msgspec.to_builtins(document()), calibration_hash()], sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return digest(text.encode())
 
 
 def with_other_versions(rows: list[Row]) -> list[Row]:
@@ -79,3 +67,6 @@ def with_other_versions(rows: list[Row]) -> list[Row]:
         beside = f"{HINDSIGHT}; programs drawn from {known}" if known else HINDSIGHT
         found.append(noted(one, beside) if one.id in contract() else one)
     return found
+
+
+PAPER = IntelligentColocation()

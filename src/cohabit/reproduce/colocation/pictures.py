@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cohabit.predict.estimators import FOREST, MLP
-from cohabit.report.figures import Figure, colour, layout, packed, safe
+from cohabit.report.figures import Figure, bars, dotted, layout, level, line, marks, packed, safe
 from cohabit.reproduce.colocation import learning, makespans, overhead
 from cohabit.reproduce.colocation.lab import bench_of
 from cohabit.reproduce.colocation.makespans import GREEDY, MLP_OPTIMAL, SAVING
@@ -26,28 +26,20 @@ MOST_SHOWN_PCT = 300.0  # the colours of the heat map end here
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
     """Return all figures, in the paper's order."""
     return [
-        _heat_map(plan), _accuracy(plan, results), _against_truth(plan, results), _levels(plan, results),
-        _per_queue(plan, results), _strategies(plan, results), _turnaround(plan, results), _times(results),
-    ]  # fmt: skip
-
-
-def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: str, unit: str = "") -> Figure:
-    """Groups of bars, one colour per series."""
-    data: list[Figure] = [
-        {
-            "type": "bar", "name": safe(label), "x": list(names), "y": [float(one) for one in values],
-            "marker": {"color": colour(number)}, "hovertemplate": f"%{{y:.3g}}{unit}<extra>{safe(label)}</extra>",
-        }
-        for number, (label, values) in enumerate(series.items())
-    ]  # fmt: skip
-    return {"data": data, "layout": layout(360, "", y_title, barmode="group", showlegend=True)}
+        _heat_map(plan),
+        _accuracy(plan, results),
+        _against_truth(plan, results),
+        _levels(plan, results),
+        _per_queue(plan, results),
+        _strategies(plan, results),
+        _turnaround(plan, results),
+        _times(results),
+    ]
 
 
 def _as_fifo(figure: Figure, at: float = 1.0) -> Figure:
-    """Return a dotted line at the level of FIFO."""
-    line = {"type": "line", "line": {"color": "@muted", "width": 1.5, "dash": "dot"}, "y0": at, "y1": at,
-            "xref": "paper", "x0": 0, "x1": 1}  # fmt: skip
-    figure["layout"]["shapes"] = [line]
+    """Return the figure with a dotted line at the level of FIFO."""
+    figure["layout"]["shapes"] = [level(at)]
     return figure
 
 
@@ -59,11 +51,17 @@ def _heat_map(plan: Plan) -> Picture:
     shown = bench.degradations[np.ix_(order, order)]
     data = [
         {
-            "type": "heatmap", "x": names, "y": names, "z": packed(shown), "zmin": 0, "zmax": MOST_SHOWN_PCT,
-            "colorscale": "Viridis", "colorbar": {"title": {"text": "slowed by (%)"}},
+            "type": "heatmap",
+            "x": names,
+            "y": names,
+            "z": packed(shown),
+            "zmin": 0,
+            "zmax": MOST_SHOWN_PCT,
+            "colorscale": "Viridis",
+            "colorbar": {"title": {"text": "slowed by (%)"}},
             "hovertemplate": "%{y} slows by %{z:.0f} %<br>beside %{x}<extra></extra>",
         }
-    ]  # fmt: skip
+    ]
     bad = 100.0 * float((np.maximum(shown, shown.T) > 100).mean())
     words = (
         "How much each program (rows) slows beside each other one (columns), by the law of the simulated machine; the "
@@ -102,16 +100,11 @@ def _against_truth(plan: Plan, results: dict[str, Any]) -> Picture:
     for number, kind in enumerate(learning.KINDS[:4]):
         asked = first[kind]["blind"]
         top = max(top, float(asked["truth"].max()))
-        data.append(
-            {
-                "type": "scatter", "mode": "markers", "name": learning.TITLES[kind], "x": packed(asked["truth"]),
-                "y": packed(asked["answer"]), "marker": {"size": 5, "color": colour(number), "opacity": 0.7},
-                "visible": True if kind in (FOREST, MLP) else "legendonly",
-                "hovertemplate": "true %{x:.0f} %, predicted %{y:.0f} %<extra>" + learning.TITLES[kind] + "</extra>",
-            }
-        )  # fmt: skip
-    diagonal = {"type": "line", "line": {"color": "@muted", "width": 1.5, "dash": "dot"}, "x0": 0, "y0": 0, "x1": top,
-                "y1": top}  # fmt: skip
+        title, x, y = learning.TITLES[kind], packed(asked["truth"]), packed(asked["answer"])
+        hover = f"true %{{x:.0f}} %, predicted %{{y:.0f}} %<extra>{title}</extra>"
+        visible = True if kind in (FOREST, MLP) else "legendonly"
+        data.append(marks(title, x, y, number, hover, size=5, marker={"opacity": 0.7}, visible=visible))
+    diagonal = dotted(x0=0, y0=0, x1=top, y1=top)
     figure = layout(440, "measured degradation (%)", "predicted (%)", showlegend=True, shapes=[diagonal])
     words = (
         "Every ordered pair whose slowed program is of the unseen suite (Fig. 4). Points below the dotted line were "
@@ -185,17 +178,18 @@ def _turnaround(plan: Plan, results: dict[str, Any]) -> Picture:
 def _times(results: dict[str, Any]) -> Picture:
     took = results["overhead"]
     lines = {
-        FOREST: "predict, forest", MLP: "predict, MLP", "optimal": "pair, optimal", "saving": "pair, saving (ours)",
-        "greedy sorted": "pair, greedy with sorting", "greedy": "pair, greedy",
-    }  # fmt: skip
-    data: list[Figure] = [
-        {
-            "type": "scatter", "mode": "lines+markers", "name": words, "x": list(overhead.COUNTS),
-            "y": [took[f"{key} {count}"] for count in overhead.COUNTS], "line": {"width": 2, "color": colour(number)},
-            "hovertemplate": "%{x} jobs: %{y:.3g} ms<extra>" + words + "</extra>",
-        }
-        for number, (key, words) in enumerate(lines.items())
-    ]  # fmt: skip
+        FOREST: "predict, forest",
+        MLP: "predict, MLP",
+        "optimal": "pair, optimal",
+        "saving": "pair, saving (ours)",
+        "greedy sorted": "pair, greedy with sorting",
+        "greedy": "pair, greedy",
+    }
+    data: list[Figure] = []
+    for number, (key, label) in enumerate(lines.items()):
+        times = [took[f"{key} {count}"] for count in overhead.COUNTS]
+        hover = f"%{{x}} jobs: %{{y:.3g}} ms<extra>{label}</extra>"
+        data.append(line(overhead.COUNTS, times, label, number, mode="lines+markers", hovertemplate=hover))
     words = (
         "Processor time to predict all pairs and to pair them (Fig. 8). In the paper optimal pairs of 150 jobs take up "
         "to 10 s, greedy ones 0.15 ms, and the forest predicts much more slowly than the MLP."

@@ -1,4 +1,4 @@
-"""How much is run: the paper's twenty queues with twenty seeds, or less for a quick run."""
+"""The sizes of a reproduction: the paper's twenty queues with twenty seeds, or less for a quick run."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ slow each other not at all, somewhat or badly (I22). Nothing here judges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,12 +43,20 @@ class Work:
     trees: int
     searching: bool
     blind: bool = False  # whether the blind scores of the models are computed too
+    others: tuple[tuple[str, Policy], ...] = ()  # further policies by the names they have in `levels`
 
 
 EVERY = (
-    FIFO, SHARED, INTENSITY, *(f"{source} {method}" for source in (FOREST, ORACLE) for method in METHODS),
-    f"{MLP} greedy", f"{MLP} optimal", THRESHOLD_0, f"{FOREST} optimal {REFILL}", f"{FOREST} saving {REFILL}",
-)  # fmt: skip
+    FIFO,
+    SHARED,
+    INTENSITY,
+    *(f"{source} {method}" for source in (FOREST, ORACLE) for method in METHODS),
+    f"{MLP} greedy",
+    f"{MLP} optimal",
+    THRESHOLD_0,
+    f"{FOREST} optimal {REFILL}",
+    f"{FOREST} saving {REFILL}",
+)
 MAIN = (FIFO, SHARED, INTENSITY, MODEL)
 BY_LEVEL = (FIFO, SHARED, MODEL, f"{MLP} optimal", f"{FOREST} saving", f"{ORACLE} optimal")
 
@@ -59,6 +67,7 @@ def run_set(work: Work) -> dict[str, Any]:
     known = measure(bench, work.seed + work.number)
     told = profiles(bench, known)
     learn, asked = data_of(bench, known)
+    others = dict(work.others)
     sources: dict[str, Any] = {ORACLE: KnownPairs(bench.names, bench.degradations)}
     found: dict[str, Any] = {}
     for kind in (FOREST, MLP):
@@ -67,17 +76,17 @@ def run_set(work: Work) -> dict[str, Any]:
             sources[kind] = PredictedPairs(model)
             found[f"blind {kind}"] = score_of(blind_answers(model, learn, asked)) if work.blind else None
     for level, count, policies in work.levels:
-        queues = [_queue(bench, level, work.jobs, stream(work.seed, f"queue {level} {work.number} {number}"))
-                  for number in range(count)]  # fmt: skip
-        found[level] = [_under_all(bench, places, policies, sources, told) for places in queues
-                        if places is not None]  # fmt: skip
+        queues = [
+            _queue(bench, level, work.jobs, stream(work.seed, f"queue {level} {work.number} {number}"))
+            for number in range(count)
+        ]
+        chosen = {name: others[name] if name in others else _policy(name, sources) for name in policies}
+        found[level] = [_under_all(bench, places, chosen, told) for places in queues if places is not None]
     return found
 
 
-def _under_all(
-    bench: Bench, places: Ints, policies: Sequence[str], sources: dict[str, Any], told: Sequence[Profile]
-) -> Queue:
-    outcomes = {name: run_queue(bench, places, _policy(name, sources), told) for name in policies}
+def _under_all(bench: Bench, places: Ints, policies: Mapping[str, Policy], told: Sequence[Profile]) -> Queue:
+    outcomes = {name: run_queue(bench, places, one, told) for name, one in policies.items()}
     return {name: _figures(one, outcomes[FIFO]) for name, one in outcomes.items()}
 
 
@@ -95,7 +104,7 @@ def allowed(degradations: Floats, level: str) -> NDArray[np.bool_]:
 
 
 def levelled(degradations: Floats, level: str, jobs: int, rng: np.random.Generator) -> Ints | None:
-    """A walk from program to program in which all neighbours have the level; None where no two programs have it."""
+    """Return random programs of which all neighbours have the level; None where no two programs have it."""
     able = allowed(degradations, level)
     starts = np.flatnonzero(able.any(axis=1))
     if not len(starts):

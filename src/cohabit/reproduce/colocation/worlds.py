@@ -23,9 +23,8 @@ from cohabit.reproduce.colocation.queues import (
     Work,
     run_set,
 )
-from cohabit.reproduce.rows import CHECK, Expected, Row, joined, row, row_over_sets
+from cohabit.reproduce.rows import CHECK, Expected, Row, joined, own, row
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 METAMORPHIC = (FIFO, MODEL, f"{FOREST} greedy", f"{ORACLE} optimal", f"{ORACLE} greedy", f"{ORACLE} saving")
 FACTORS = {"down": 0.5, "up": 1.5}
@@ -67,8 +66,10 @@ def tasks(plan: Plan) -> list[Task]:
         task("occupancy", replace(bench, contention="occupancy"), sizes.other_queues, MAIN),
     ]
     if plan.sensitivity:
-        found += [task(f"sensitivity {name}", world, sizes.sensitivity_queues, MAIN)
-                  for name, (_, world) in cases(plan).items()]  # fmt: skip
+        found += [
+            task(f"sensitivity {name}", world, sizes.sensitivity_queues, MAIN)
+            for name, (_, world) in cases(plan).items()
+        ]
     return found
 
 
@@ -83,27 +84,24 @@ def _known_answers(plan: Plan, results: dict[str, Any], size: str) -> list[Row]:
     half = plan.sizes.jobs // 2
     fewest = min(one[policy]["pairs"] for one in free for policy in METAMORPHIC if policy != FIFO)
     furthest = max(largest_distance(policy)(ruinous) or 0.0 for policy in METAMORPHIC)
+    apart = "largest distance to FIFO where neighbours all but stop each other"
+    note = joined("all pair policies, forest and oracle", size)
+    pairs = f"fewest pairs of {half} made where nobody slows anybody"
     return [
-        row(Expected("I-world.free_pairs", f"fewest pairs of {half} made where nobody slows anybody", half, half, half,
-                     CHECK), fewest, joined("all pair policies, forest and oracle", size)),
-        row(Expected("I-world.ruinous_pct", "largest distance to FIFO where neighbours all but stop each other", 0, 0,
-                     0, CHECK), furthest, joined("all pair policies, forest and oracle", size)),
-    ]  # fmt: skip
+        row(Expected("I-world.free_pairs", pairs, half, half, half, CHECK), fewest, note),
+        row(Expected("I-world.ruinous_pct", apart, 0, 0, 0, CHECK), furthest, note),
+    ]
 
 
 def _occupancy(plan: Plan, results: dict[str, Any], size: str) -> list[Row]:
     note = joined("cache divided by misses alone; not calibrated for it: only signs are claimed", size)
-    found = []
-    for about, statistic in (
-        (Expected("I31.fifo_shared_pct_occupancy", "fifo-shared, second contention model"), mean(SHARED)),
-        (Expected("I31.mean_makespan_pct_occupancy", "pair-optimal, second contention model", None, None, 0),
-         mean(MODEL)),
-        (Expected("I31.di_minus_model_occupancy", "distributed intensity minus pair-optimal, second contention model",
-                  None, 0, None), minus(INTENSITY, MODEL)),
-    ):  # fmt: skip
-        rng = stream(plan.seed("bootstrap"), about.id)
-        found.append(row_over_sets(about, [results["occupancy"][RANDOM]], statistic, rng, note))
-    return found
+    second, intensity = "second contention model", minus(INTENSITY, MODEL)
+    claims = [
+        own("I31.fifo_shared_pct_occupancy", f"fifo-shared, {second}", mean(SHARED)),
+        own("I31.mean_makespan_pct_occupancy", f"pair-optimal, {second}", mean(MODEL), high=0),
+        own("I31.di_minus_model_occupancy", f"distributed intensity minus pair-optimal, {second}", intensity, low=0),
+    ]
+    return [plan.measured(one, [results["occupancy"][RANDOM]], note) for one in claims]
 
 
 def signs(queues: list[Queue]) -> tuple[int, str]:
@@ -111,8 +109,10 @@ def signs(queues: list[Queue]) -> tuple[int, str]:
     by_policy = {policy: float(np.mean([one[policy]["pct"] for one in queues])) for policy in MAIN}
     model = by_policy[MODEL]
     kept = [model < 0.0, model < by_policy[SHARED], model < by_policy[INTENSITY]]
-    words = (f"pair-optimal {model:+.1f} %, fifo-shared {by_policy[SHARED]:+.1f} %, distributed intensity "
-             f"{by_policy[INTENSITY]:+.1f} %")  # fmt: skip
+    words = (
+        f"pair-optimal {model:+.1f} %, fifo-shared {by_policy[SHARED]:+.1f} %, distributed intensity "
+        f"{by_policy[INTENSITY]:+.1f} %"
+    )
     return sum(kept), words
 
 

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import msgspec
 
 from cohabit.reproduce.coscheduling import ours, studies
 from cohabit.reproduce.coscheduling.plan import Plan
-from cohabit.reproduce.papers import Options, Picture
-from cohabit.reproduce.rows import Row, noted
-from cohabit.reproduce.tasks import Task
+from cohabit.reproduce.papers import Options, Paper, digest
+from cohabit.reproduce.rows import Row, explained
 from cohabit.trace import coupled_machines as machines
 
-EXPERIMENTS = (studies, ours)
 
-
-class Coscheduling:
+class Coscheduling(Paper):
     """The paper in the form the command uses."""
 
-    name = "coscheduling"
-    title = "Coscheduling"
-
-    def tasks(self, options: Options) -> list[Task]:
-        """Return the work in independent tasks."""
-        return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
+    name, title = "coscheduling", "Coscheduling"
+    plan, experiments = Plan, (studies, ours)
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
         """Return every row, in the paper's order."""
-        plan = Plan(options)
-        found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
-        return [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
-
-    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """Return the paper's figures from our runs."""
-        from cohabit.reproduce.coscheduling.pictures import pictures
-
-        return pictures(Plan(options), results)
+        return [explained(one) for one in super().rows(options, results)]
 
     def about(self, options: Options) -> list[str]:
         """Return what a reader must know first."""
@@ -57,9 +41,20 @@ class Coscheduling:
     def calibration_hash(self, options: Options) -> str:
         """A digest of all that was assumed and calibrated: the generators' numbers."""
         content = [
-            machines.INTREPID_NODES, machines.INTREPID_JOBS, machines.INTREPID_LOAD, machines.EUREKA_NODES,
-            machines.EUREKA_LOAD, {str(size): share for size, share in machines.LARGE_SIZES.items()},
-            {str(size): share for size, share in machines.SMALL_SIZES.items()}, machines.SHORTEST_S,
-            machines.LONGEST_S, machines.LEAST_USED, vars(machines.LARGE), vars(machines.SMALL),
-        ]  # fmt: skip
-        return hashlib.blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).hexdigest()
+            machines.INTREPID_NODES,
+            machines.INTREPID_JOBS,
+            machines.INTREPID_LOAD,
+            machines.EUREKA_NODES,
+            machines.EUREKA_LOAD,
+            {str(size): share for size, share in machines.LARGE_SIZES.items()},
+            {str(size): share for size, share in machines.SMALL_SIZES.items()},
+            machines.SHORTEST_S,
+            machines.LONGEST_S,
+            machines.LEAST_USED,
+            vars(machines.LARGE),
+            vars(machines.SMALL),
+        ]
+        return digest(msgspec.json.encode(content, order="deterministic"))
+
+
+PAPER = Coscheduling()

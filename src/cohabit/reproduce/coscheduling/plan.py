@@ -1,4 +1,4 @@
-"""How much is run: the paper's month with its ten repeats, or a few days of it for a quick run."""
+"""The sizes of a reproduction: the paper's month with its ten repeats, or a few days out of it for a quick run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class Sizes:
     deadlock_jobs: int = INTREPID_JOBS
     others: int = 3  # seeds of our additions: other arrivals, other cluster side, bounded hold
     months: bool = True  # whether real logs are run for a month, else for some days
+    filled: bool = False  # made jobs: a stretch of the month that begins on filled machines (filled.py)
 
 
 FULL = Sizes()
-QUICK = Sizes(sets=1, jobs=450, deadlocks=3, deadlock_jobs=4_500, others=1, months=False)
+QUICK = Sizes(sets=1, jobs=1_000, deadlocks=3, deadlock_jobs=3_000, others=1, months=False, filled=True)
 
 
 class Plan(PlanOf[Sizes]):
@@ -39,11 +40,12 @@ class Plan(PlanOf[Sizes]):
 
     def load_cell(self, number: int, load: float, schemes: str) -> Cell:
         """A case of the load study."""
-        return Cell(self._seed("load", number), self.sizes.jobs, schemes, load=load)
+        return Cell(self._seed("load", number), self.sizes.jobs, schemes, load=load, filled=self.sizes.filled)
 
     def proportion_cell(self, number: int, proportion: float, schemes: str) -> Cell:
         """A case of the proportion study."""
-        return Cell(self._seed("proportion", number), self.sizes.jobs, schemes, proportion=proportion)
+        seed = self._seed("proportion", number)
+        return Cell(seed, self.sizes.jobs, schemes, proportion=proportion, filled=self.sizes.filled)
 
     def _seed(self, study: str, number: int) -> int:
         return self.seed(study) * 1000 + number
@@ -51,6 +53,7 @@ class Plan(PlanOf[Sizes]):
     def note(self) -> str:
         """Return the note of a row from a shortened study."""
         days = round(30 * self.sizes.jobs / INTREPID_JOBS, 1)
-        short = "" if self.sizes.jobs == FULL.jobs else f"quick: {days:g} days instead of a month"
+        begun = ", begun on filled machines," if self.sizes.filled else ""
+        short = "" if self.sizes.jobs == FULL.jobs else f"quick: {days:g} days{begun} instead of a month"
         few = self.shortened(self.sizes.sets, FULL.sets, "repeats")
         return "; ".join(words for words in (short, few) if words)

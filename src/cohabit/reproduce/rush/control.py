@@ -17,7 +17,7 @@ from cohabit.model.event import Event
 from cohabit.model.telemetry import feature_names
 from cohabit.model.units import HOUR, SECOND
 from cohabit.predict.variability_data import Norms, Runs, freeze
-from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
+from cohabit.reproduce.rush.lab import NODES, core_of, run_seconds, traced
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, Constants
@@ -27,7 +27,6 @@ from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
 DAY_S = 86_400
-NODES = 512  # of the machine whose counters are read; minimum, maximum and mean over 2,988 would be much the same
 OTHER_SIZES = (8, 32)
 BEGIN_S = 600  # nothing runs before the first window is full
 

@@ -7,29 +7,36 @@ gate is recorded, with what would have happened if the job had started at that m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.app.scenario import policies
+from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import Gate
 from cohabit.core.view import View
 from cohabit.model import event as fact
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.job import Job
 from cohabit.model.plan import Ranges
 from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import SECOND
 from cohabit.policy.gate.variability import Judge, Judgement, ModelJudge, RandomJudge, VariabilityGate
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import CLASSES, NONE, VARIATION, Norms
-from cohabit.reproduce.rush.machine import core_of, run_seconds, traced
-from cohabit.sim.runs import TracedJob
+from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, Constants
 from cohabit.sim.weather.weather import Weather, weather_of
 from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
-NODES = 512
+NODES = 512  # also of the machine with the control jobs: minimum, maximum and mean over 2,988 would be much the same
+CORES = 32  # used on each node: 512 processes on 16 nodes
+BASELINE = "ce-easy"  # FCFS with EASY backfilling
 AT_ONCE = 0.2  # of the jobs are there at the start,
 OVER_S = 20 * 60  # the others come evenly over this time
 BEGIN_US = 2 * WINDOW_US  # telemetry is available by then
@@ -41,6 +48,25 @@ ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
 FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
 COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs costs, JOB_NODES that chooses nodes
 UNGATED = (FCFS, NEVER)  # or equivalent: no canaries, no telemetry
+
+
+def core_of(nodes: int, gates: tuple[Gate, ...] = ()) -> SchedulerCore:
+    """FCFS and EASY, with gates or without."""
+    bundle = replace(policies.build(PolicyConfig(name=BASELINE)), gates=gates)
+    return SchedulerCore(Cluster((NodeGroup(nodes, CORES),)), bundle)
+
+
+def traced(job_id: str, one: Temper, submit_us: int, limit_us: int) -> TracedJob:
+    """One run of a program."""
+    job = Job(job_id, limit_us, one.nodes * CORES, program=one.name, workload_type=one.workload_type)
+    return TracedJob(job, submit_us, round(one.run_s * SECOND))
+
+
+def run_seconds(outcome: Outcome, job: TracedJob, canary_s: float) -> float:
+    """The program's own time; its canary ran before it, as slowed as the rest."""
+    assert outcome.start_us is not None and outcome.end_us is not None, f"job {job.job.job_id} did not run"
+    elapsed_s, work_s = (outcome.end_us - outcome.start_us) / SECOND, job.work_us / SECOND
+    return elapsed_s * work_s / (work_s + canary_s)
 
 
 @dataclass(frozen=True)
@@ -193,16 +219,16 @@ def run_trial(
     """Run the queue; `rate` is how often a random judge says variation."""
     jobs = queue_of(one, seed)
     gated = policy not in UNGATED
-    weather = weather_of(
-        seed, NODES, by_name(one.programs), canaries=gated, telling=gated, constants=constants
-    )  # fmt: skip
+    weather = weather_of(seed, NODES, by_name(one.programs), canaries=gated, telling=gated, constants=constants)
     known = {job.job.job_id: job for job in jobs}
     truth = would_vary(weather, known, norms)
     asked = Asked(_judge(policy, one, models, rate, seed, truth), truth)
     gate = VariabilityGate(
-        NotingJudge(asked), skip_threshold=skip_threshold, cost_aware=policy == COST_AWARE,
+        NotingJudge(asked),
+        skip_threshold=skip_threshold,
+        cost_aware=policy == COST_AWARE,
         choose_nodes=policy == CALM_NODES,
-    )  # fmt: skip
+    )
     gates = () if policy == FCFS else (gate,)
     world = World(core_of(NODES, gates), kill=False, weather=weather)
     skips = _count_skips(world)

@@ -21,12 +21,11 @@ from cohabit.predict.variability_training import (
     compare,
     fit,
 )
-from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rows import Row, joined, own, stated
 from cohabit.reproduce.rush.control import Collected, History, collected
 from cohabit.reproduce.rush.lab import TAUGHT
 from cohabit.reproduce.rush.plan import FULL, Plan
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 ALL_NODES, OWN_NODES = "all nodes", "job nodes"
 TITLES = {ADABOOST: "AdaBoost", EXTRA_TREES: "extra trees", FOREST: "decision forest", KNN: "nearest neighbours"}
@@ -123,10 +122,14 @@ def tasks(plan: Plan) -> list[Task]:
     """One comparison of learners per history."""
     sizes = plan.sizes
     return [
-        Task(f"lesson {number}", lesson, {"history": plan.history(number), "seed": plan.seed("models"),
-                                          "eliminating": sizes.eliminating}, 80.0)
+        Task(
+            f"lesson {number}",
+            lesson,
+            {"history": plan.history(number), "seed": plan.seed("models"), "eliminating": sizes.eliminating},
+            80.0,
+        )
         for number in range(sizes.lessons)
-    ]  # fmt: skip
+    ]
 
 
 def gathered(plan: Plan, results: dict[str, Any]) -> list[Lesson]:
@@ -150,39 +153,48 @@ def ratios(one: Lesson) -> dict[str, float]:
     return {name: max(times) for name, (_, times) in one["times"].items()}
 
 
+def own_against_all(members: Sequence[Lesson]) -> float:
+    """Return how much better the best learner is with the counters of the job's own nodes."""
+    return best_score(members[0], OWN_NODES)[0] - best_score(members[0], ALL_NODES)[0]
+
+
+def applications_over_2(members: Sequence[Lesson]) -> float:
+    """Return how many applications vary by more than MANY_TIMES."""
+    return float(sum(one > MANY_TIMES for one in ratios(members[0]).values()))
+
+
+def score(key: Any) -> Statistic:
+    """Return a score of a lesson."""
+    return lambda members: None if members[0][key] is None else float(members[0][key])
+
+
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """The contract, every other learner, and how much control jobs vary."""
     lessons = gathered(plan, results)
-    sets = [[one] for one in lessons]
     size = joined(
         plan.shortened(len(lessons), FULL.lessons, "histories"),
         plan.shortened(lessons[0]["runs"], round(FULL.days * FULL.runs_per_day) * 7, "control runs"),
         "" if plan.sizes.eliminating else "no columns eliminated",
     )
 
-    def add(about: Expected, statistic: Statistic, *words: str) -> Row:
-        return row_over_sets(about, sets, statistic, stream(plan.seed("bootstrap"), about.id), joined(*words, size))
-
     best = ", ".join(sorted({best_score(one, ALL_NODES)[1] for one in lessons}))
-    found = [
-        add(expected("R15.f1"), best_f1, f"best: {best}; the paper: AdaBoost"),
-        add(expected("R15.jobnodes_vs_all"),
-            lambda members: best_score(members[0], OWN_NODES)[0] - best_score(members[0], ALL_NODES)[0]),
-    ]  # fmt: skip
+    claims = [
+        stated("R15.f1", best_f1, f"best: {best}; the paper: AdaBoost"),
+        stated("R15.jobnodes_vs_all", own_against_all),
+    ]
     for kind in KINDS:
         name, paper = kind.replace("-", "_"), 0.95 if kind == ADABOOST else None
         for nodes, tag in ((ALL_NODES, "all"), (OWN_NODES, "own")):
-            about = Expected(f"R15.{name}_{tag}_f1", f"{TITLES[kind]}, {nodes}, applications never seen", paper)
-            found.append(add(about, lambda members, key=(nodes, kind): members[0][key]))  # type: ignore[misc]
-        about = Expected(f"R15.{name}_known_f1", f"{TITLES[kind]}, stratified folds, applications known")
-        found.append(add(about, lambda members, key=(ALL_NODES, kind, "known"): members[0][key]))  # type: ignore[misc]
+            words = f"{TITLES[kind]}, {nodes}, applications never seen"
+            claims.append(own(f"R15.{name}_{tag}_f1", words, score((nodes, kind)), paper))
+        words = f"{TITLES[kind]}, stratified folds, applications known"
+        claims.append(own(f"R15.{name}_known_f1", words, score((ALL_NODES, kind, "known"))))
     if plan.sizes.eliminating:
-        found.append(add(Expected("R13.columns", "columns left by recursive elimination, of 282"),
-                         lambda members: float(members[0]["columns"])))  # fmt: skip
-    found += [
-        add(Expected("R5.most_variation", "longest run over shortest, application that varies most", 14.0),
-            lambda members: max(ratios(members[0]).values()), LOW_TAIL),
-        add(Expected("R5.applications_over_2", "applications whose longest run is more than twice the shortest"),
-            lambda members: float(sum(one > MANY_TIMES for one in ratios(members[0]).values())), "the paper: several"),
-    ]  # fmt: skip
-    return found
+        claims.append(own("R13.columns", "columns left by recursive elimination, of 282", score("columns")))
+    most = "longest run over shortest, application that varies most"
+    over_2 = "applications whose longest run is more than twice the shortest"
+    claims += [
+        own("R5.most_variation", most, lambda members: max(ratios(members[0]).values()), 14.0, note=LOW_TAIL),
+        own("R5.applications_over_2", over_2, applications_over_2, note="the paper: several"),
+    ]
+    return [plan.measured(one, [[each] for each in lessons], size) for one in claims]

@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
-from cohabit.reproduce.papers import Options, Picture
-from cohabit.reproduce.rows import Row, contract, noted
+from cohabit.predict.estimators import need_scikit_learn
+from cohabit.reproduce.papers import Options, Paper, digest
+from cohabit.reproduce.rows import Row, contract, explained, noted
 from cohabit.reproduce.rush import learning, outcomes
 from cohabit.reproduce.rush.plan import Plan
 from cohabit.reproduce.tasks import Task
 from cohabit.sim.weather.constants import CONSTANTS
 from cohabit.trace.rush_programs import TEMPERS
 
-EXPERIMENTS = (learning, outcomes)
 HINDSIGHT = "hindsight: weather and learners were changed after results had been seen (docs/reproducing.md)"
 MODEL_NAME = "variability-model"
 
 
-class Rush:
+class Rush(Paper):
     """The paper in the form the command uses."""
 
-    name = "rush"
-    title = "RUSH"
+    name, title = "rush", "RUSH"
+    plan, experiments = Plan, (learning, outcomes)
 
     def tasks(self, options: Options) -> list[Task]:
         """Return the work in independent tasks."""
-        from cohabit.predict.estimators import need_scikit_learn
-
         need_scikit_learn()
-        return [task for experiment in EXPERIMENTS for task in experiment.tasks(Plan(options))]
+        return super().tasks(options)
 
     def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
         """Return every row, in the paper's order."""
-        plan = Plan(options)
-        found = [one for experiment in EXPERIMENTS for one in experiment.rows(plan, results)]
-        found = [noted(one, HINDSIGHT) if one.id in contract() else one for one in found]
-        return [noted(one, "outside its band: reported, not tuned") if one.holds is False else one for one in found]
+        found = super().rows(options, results)
+        return [explained(noted(one, HINDSIGHT) if one.id in contract() else one) for one in found]
 
-    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """Return the paper's figures from our runs."""
-        from cohabit.reproduce.rush.pictures import pictures
-
-        return pictures(Plan(options), results)
-
-    def files(self, options: Options, results: dict[str, Any]) -> dict[str, bytes]:
-        """Further files for the output folder: the model of the first set, for `variability` of a scenario."""
+    def files(self, results: dict[str, Any]) -> dict[str, bytes]:
+        """Return the model of the first set, for `variability` of a scenario."""
         return {MODEL_NAME: outcomes.model_file(results)}
 
     def about(self, options: Options) -> list[str]:
@@ -68,4 +57,7 @@ class Rush:
     def calibration_hash(self, options: Options) -> str:
         """A digest of all that was assumed and calibrated: the weather's constants and the applications."""
         content = [msgspec.to_builtins(CONSTANTS), [asdict(one) for one in TEMPERS]]
-        return hashlib.blake2b(msgspec.json.encode(content, order="deterministic"), digest_size=16).hexdigest()
+        return digest(msgspec.json.encode(content, order="deterministic"))
+
+
+PAPER = Rush()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.predict.variability_learners import KINDS
-from cohabit.report.figures import Figure, colour, layout, packed, safe
+from cohabit.report.figures import Figure, bars, colour, layout, marks, packed, safe
 from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.rush import learning, outcomes
 from cohabit.reproduce.rush.lab import ADAA, ADPA, EXPERIMENTS, FCFS, PDPA, RUSH, SS, SUBSET, WS
@@ -25,24 +25,17 @@ def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
     """Return all figures, in the paper's order."""
     trials = {name: [one for part in gathered(plan, results, name) for one in part] for name in EXPERIMENTS}
     return [
-        _over_time(plan, results), _scores(plan, results), _partial(trials), _varying(trials[ADAA]),
+        _over_time(plan, results),
+        _scores(plan, results),
+        _partial(trials),
+        _varying(trials[ADAA]),
         _times(trials[ADAA], "Run times, ADAA", "Fig. 6: RUSH shortens the longest runs of Laghos, LBANN and sw4lite."),
         _times(trials[PDPA], "Run times, PDPA", "Fig. 7: the model has never seen these three applications."),
         _times(trials[WS], "Run times, WS", "Fig. 8: runs at 8, 16 and 32 nodes together."),
-        _strong(trials[SS]), _makespans(trials), _waits(trials[ADAA]),
-    ]  # fmt: skip
-
-
-def bars(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: str, unit: str = "") -> Figure:
-    """Groups of bars, one colour per series."""
-    data: list[Figure] = [
-        {
-            "type": "bar", "name": safe(label), "x": list(names), "y": [float(one) for one in values],
-            "marker": {"color": colour(number)}, "hovertemplate": f"%{{y:.3g}}{unit}<extra>{safe(label)}</extra>",
-        }
-        for number, (label, values) in enumerate(series.items())
-    ]  # fmt: skip
-    return {"data": data, "layout": layout(360, "", y_title, barmode="group", showlegend=True)}
+        _strong(trials[SS]),
+        _makespans(trials),
+        _waits(trials[ADAA]),
+    ]
 
 
 def counted(names: Sequence[str], series: Mapping[str, Sequence[float]], y_title: str) -> Figure:
@@ -64,14 +57,12 @@ def _none_said(trials: Sequence[Trial], name: str) -> str:
 
 def _over_time(plan: Plan, results: dict[str, Any]) -> Picture:
     times = learning.gathered(plan, results)[0]["times"]
-    data: list[Figure] = [
-        {
-            "type": "scatter", "mode": "markers", "name": name, "x": packed(np.array(days)),
-            "y": packed(np.array(ratios)), "marker": {"size": 4, "color": colour(number), "opacity": 0.7},
-            "hovertemplate": "day %{x:.0f}: %{y:.2f}<extra>" + name + "</extra>",
-        }
-        for number, (name, (days, ratios)) in enumerate(times.items())
-    ]  # fmt: skip
+    data: list[Figure] = []
+    for number, (name, (days, ratios)) in enumerate(times.items()):
+        x = packed(np.array(days))
+        y = packed(np.array(ratios))
+        hover = f"day %{{x:.0f}}: %{{y:.2f}}<extra>{name}</extra>"
+        data.append(marks(name, x, y, number, hover, size=4, marker={"opacity": 0.7}))
     words = (
         "Every control run as a multiple of its application's shortest (Fig. 1). Some bad days in the second half hit "
         "every application, as mid-December does in the paper, where single runs take up to 14 times as long."
@@ -122,10 +113,16 @@ def _times(trials: Sequence[Trial], title: str, words: str) -> Picture:
     for number, (policy, label) in enumerate(BOTH.items()):
         names = [safe(name.split(".")[0]) for one in trials for name in one[policy]["program"]]
         times = np.concatenate([one[policy]["run_s"] for one in trials])
-        data.append({
-            "type": "box", "name": label, "x": names, "y": packed(times), "boxpoints": "outliers",
-            "marker": {"color": colour(number), "size": 3},
-        })  # fmt: skip
+        data.append(
+            {
+                "type": "box",
+                "name": label,
+                "x": names,
+                "y": packed(times),
+                "boxpoints": "outliers",
+                "marker": {"color": colour(number), "size": 3},
+            }
+        )
     figure = layout(380, "", "run time (s)", showlegend=True, boxmode="group")
     return Picture(title, {"data": data, "layout": figure}, words)
 
@@ -148,9 +145,7 @@ def _makespans(trials: Mapping[str, Sequence[Trial]]) -> Picture:
 def _waits(trials: Sequence[Trial]) -> Picture:
     series = {}
     for policy, title in BOTH.items():
-        series[title] = [
-            float(np.mean([_late_wait(one[policy], app) for one in trials])) for app in APPLICATIONS
-        ]  # fmt: skip
+        series[title] = [float(np.mean([_late_wait(one[policy], app) for one in trials])) for app in APPLICATIONS]
     words = (
         "Mean wait of jobs that came after the start (Fig. 11): in the paper longer for Laghos, sw4lite and LBANN, "
         "shorter for Kripke and AMG, all within a minute."

@@ -1,11 +1,12 @@
-"""How much is run: the paper's half year and five trials, with four histories, or less for a quick run."""
+"""The sizes of a reproduction: the paper's half year and five trials, with four histories, or less for a quick run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from cohabit.reproduce.plans import PlanOf
-from cohabit.reproduce.rush.control import NODES, History
+from cohabit.reproduce.rush.control import History
+from cohabit.reproduce.rush.lab import NODES
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,1 @@
 """Shepherd (PACT 2017 poster): its one experiment P12 to P15, hardware limits, hidden programs, and sensitivity."""
-
-from __future__ import annotations
-
-from cohabit.reproduce.shepherd.paper import Shepherd
-
-PAPER = Shepherd()

@@ -15,7 +15,6 @@ import numpy as np
 
 from cohabit.model.mix import Floats, Ints, Mix
 from cohabit.optimise import starts
-from cohabit.optimise.annealing import SHARED
 from cohabit.optimise.grouping import clustered, one_each
 from cohabit.optimise.node import Division, divided, grown
 from cohabit.optimise.schemes import outcome
@@ -125,7 +124,7 @@ def run_mix(case: Case, suite: Mix, rng: np.random.Generator, swaps: int, parts:
         result["separation"] = separation(problem, benefit(problem, rng), start, found.place)
         result["utility separation"] = separation(problem, starts.utility(problem), start, found.place)
     if "direct" in parts:
-        direct = search(problem, start, word, Budget(DIRECT_SWAPS * len(problem.mix)), run=SHARED)
+        direct = search(problem, start, word, Budget(DIRECT_SWAPS * len(problem.mix)), shared=True)
         result["place-only-direct"] = direct.value
     if "ways" in parts:
         result |= _by_ways(problem, start, found.place, case.limits)

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from cohabit.reproduce.rows import Expected, Row, contract, expected, joined, missing, noted, row_over_sets
-from cohabit.reproduce.shared_data import SHARED
+from cohabit.reproduce.plans import SHARED
+from cohabit.reproduce.rows import Claim, Row, contract, explained, joined, missing, own, stated
 from cohabit.reproduce.shepherd.lab import PLACEMENTS, run_set
 from cohabit.reproduce.shepherd.plan import CURVES, FULL, MAIN, Plan
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 Mix = dict[str, Any]
 Statistic = Callable[[Sequence[Mix]], float | None]
-Own = tuple[Expected, Statistic, str]  # a row of ours, how it is computed, and its note
 PARTS = {
     MAIN: ("benefit", "direct", "ways", "growth", "plain"),
     "set_a": ("benefit", "ways"),
@@ -38,17 +36,14 @@ ABOUT_GAP = (
     "below 1 %; scarcer bandwidth widens it (rows scarce_*) but lifts place-only too. Curves were not bent to force it"
 )
 ABOUT = {
-    (
-        "P14.synergy",
-        "hidden",
-    ): "not for every set of programs: on some draws placement alone already gains more than the "
-    "gap. Synergy may be claimed of programs like the poster's only",
-    (
-        "P13.place_only_pct",
-        "real",
-    ): "measured programs differ more in the bandwidth they draw, and placement balances it; "
-    "with twice the bandwidth nothing of this is left (row real_ample)",
-}
+    ("P14.synergy", "hidden"):
+        "not for every set of programs: on some draws placement alone already gains more than the gap. Synergy may be "
+        "claimed of programs like the poster's only",
+    ("P13.place_only_pct", "real"):
+        "measured programs differ more in the bandwidth they draw, and placement balances it; with twice the bandwidth "
+        "nothing of this is left (row real_ample)",
+}  # fmt: skip
+MISSED = "outside its band on these seeds: reported, not tuned"
 DEFAULT_BANDWIDTH = ("set_a", "hidden", "measured_cost", "real")  # where synergy is claimed
 
 
@@ -59,9 +54,13 @@ def tasks(plan: Plan) -> list[Task]:
         sets = plan.sizes.sets if tag == MAIN else plan.sizes.other_sets
         for number in range(sets):
             arguments = {
-                "case": case, "seed": plan.seed(f"mixes {tag}"), "number": number, "mixes": plan.sizes.mixes,
-                "swaps": plan.sizes.swaps, "parts": PARTS.get(tag, ()),
-            }  # fmt: skip
+                "case": case,
+                "seed": plan.seed(f"mixes {tag}"),
+                "number": number,
+                "mixes": plan.sizes.mixes,
+                "swaps": plan.sizes.swaps,
+                "parts": PARTS.get(tag, ()),
+            }
             found.append(Task(f"{tag} {number}", run_set, arguments, SECONDS * plan.sizes.mixes))
     return found
 
@@ -90,6 +89,21 @@ def largest(of: Callable[[Mix], float]) -> Statistic:
 def smallest(of: Callable[[Mix], float], rank: int = 0) -> Statistic:
     """Return the smallest value of the mixes of a set; rank 1: the next to smallest."""
     return lambda mixes: sorted(of(one) for one in mixes)[min(rank, len(mixes) - 1)]
+
+
+def number(key: str) -> Callable[[Mix], float]:
+    """Return a number of a mix."""
+    return lambda one: float(one[key])
+
+
+def idle_gain(one: Mix) -> float:
+    """Percent by which shepherd is better than the baseline, relative to idle memory."""
+    return 100.0 * (float(one["idle reference"]) - 1.0)
+
+
+def lowest_speed(one: Mix) -> float:
+    """Percent of its speed alone that the slowest job has under shepherd."""
+    return 100.0 * float(one["lowest"]["shepherd"])
 
 
 def gap(mixes: Sequence[Mix]) -> float:
@@ -143,134 +157,96 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         plan.shortened(len(sets), FULL.sets, "seeds"), plan.shortened(plan.sizes.mixes, FULL.mixes, "mixes of a set")
     )
     programs = "hidden programs" if plan.hidden else "set C at 25 GB/s"
-    found = []
-    for name, (statistic, note) in CONTRACT.items():
-        words = joined(programs, note, size)
-        found.append(row_over_sets(expected(name), sets, statistic, _rng(plan, name), words))
-    found = [_explained(one) for one in found]
-    for about, statistic, note in _of_the_poster() + _beside_it():
-        found.append(row_over_sets(about, sets, statistic, _rng(plan, about.id), joined(note, size)))
-    for tag in WORDS:
-        found += _elsewhere(plan, tag, results)
-    return found
+    stated_rows = [stated(name, statistic, joined(programs, note)) for name, (statistic, note) in CONTRACT.items()]
+    found = [explained(plan.measured(one, sets, size), MISSED) for one in stated_rows]
+    found += [plan.measured(one, sets, size) for one in _of_the_poster() + _beside_it()]
+    return found + [one for tag in WORDS for one in _elsewhere(plan, tag, results)]
 
 
-def _explained(one: Row) -> Row:
-    return noted(one, "outside its band on these seeds: reported, not tuned") if one.holds is False else one
+def spread(of: Callable[[Mix], float]) -> Statistic:
+    """Return the largest less the smallest value of the mixes of a set."""
+    return lambda mixes: max(of(one) for one in mixes) - min(of(one) for one in mixes)
 
 
-def _of_the_poster() -> list[Own]:
+def _of_the_poster() -> list[Claim]:
     """Return all other rows of the poster's mixes."""
     part, shepherd, place = gain("part-only"), gain("shepherd"), gain("place-only")
+    worst = "smallest gain of shepherd (the poster's worst mix)"
+    varies = "a negative case of the poster; our mixes vary less"
+    changes = "largest change of place-only in a mix, up or down"
+    differ = "the poster calls shepherd's gains less variable, yet its own largest and smallest differ by 32 points"
+    moved = largest(lambda one: abs(place(one)))
     return [
-        (Expected("P13.part_only_max_pct", "largest gain of part-only in a set of 8 mixes", 37), largest(part), ""),
-        (Expected("P13.part_only_min_pct", "smallest gain of part-only", 11), smallest(part), ""),
-        (Expected("P13.shepherd_max_pct", "largest gain of shepherd", 49), largest(shepherd), ""),
-        (
-            Expected("P13.shepherd_min_pct", "smallest gain of shepherd (the poster's worst mix)", 17),
-            smallest(shepherd),
-            "a negative case of the poster; our mixes vary less",
-        ),
-        (Expected("P13.shepherd_second_min_pct", "next to smallest gain of shepherd", 36), smallest(shepherd, 1), ""),
-        (
-            Expected("P13.part_only_spread_points", "largest less smallest gain of part-only", 26),
-            lambda mixes: largest(part)(mixes) - smallest(part)(mixes),  # type: ignore[operator]
-            "",
-        ),
-        (
-            Expected("P13.shepherd_spread_points", "largest less smallest gain of shepherd", 32),
-            lambda mixes: largest(shepherd)(mixes) - smallest(shepherd)(mixes),  # type: ignore[operator]
-            "the poster calls shepherd's gains less variable, yet its own largest and smallest differ by 32 points",
-        ),
-        (
-            Expected("P13.place_only_largest_pct", "largest change of place-only in a mix, up or down", 2),
-            largest(lambda one: abs(place(one))),
-            "the poster: all mixes within 2 %",
-        ),
-    ]  # fmt: skip
+        own("P13.part_only_max_pct", "largest gain of part-only in a set of 8 mixes", largest(part), 37),
+        own("P13.part_only_min_pct", "smallest gain of part-only", smallest(part), 11),
+        own("P13.shepherd_max_pct", "largest gain of shepherd", largest(shepherd), 49),
+        own("P13.shepherd_min_pct", worst, smallest(shepherd), 17, note=varies),
+        own("P13.shepherd_second_min_pct", "next to smallest gain of shepherd", smallest(shepherd, 1), 36),
+        own("P13.part_only_spread_points", "largest less smallest gain of part-only", spread(part), 26),
+        own("P13.shepherd_spread_points", "largest less smallest gain of shepherd", spread(shepherd), 32, note=differ),
+        own("P13.place_only_largest_pct", changes, moved, 2, note="the poster: all mixes within 2 %"),
+    ]
 
 
-def _beside_it() -> list[Own]:
+# Further rows of the mixes: name, claim, statistic, paper's value, lower and upper end of the band, note.
+BESIDE: tuple[tuple[str, str, Statistic, float | None, float | None, float | None, str], ...] = (
+    ("P8.place_only_direct_pct", "ours: a search on the undivided cache itself over baseline",
+     mean(gain("place-only-direct")), None, None, None,
+     "placement that knows the cache is undivided gains more than Shepherd's placement run undivided"),
+    ("P15.separation", "spread over nodes of what jobs gain from a divided cache, shepherd to random",
+     mean(number("separation")), None, 0.0, 1.0,
+     f"below 1: evened out, as the poster explains its gain; what a job gains is its mean over {PLACEMENTS} random "
+     "placements"),
+    ("P15.utility_separation", "the same by what the whole cache would be worth to a job by itself",
+     mean(number("utility separation")), None, None, None,
+     "by this measure, the first one tried, the needy are not spread: jobs that no share of a node's cache can satisfy "
+     "are put together and given little"),
+    ("P7.shepherd_idle_pct", "shepherd's gain where alone means idle memory, not one's own load",
+     mean(idle_gain), 38, None, None,
+     "the reference of weighted speedup is not defined in the poster; both readings give the same gain"),
+    ("P3.charging_gain_pct", "ours: part-only with bandwidth charged over the plain fixed point",
+     mean(gain("part-only", "uncharged")), None, None, None,
+     "on these programs the plain iteration finds nearly the same sizes; single nodes of others gain more"),
+    ("P9.part_only_growth_pct", "part-only over baseline by a second law of undivided caches",
+     mean(gain("part-only", "growth baseline")), 27, 0.0, None,
+     "shares grow with misses until the cache is full (Whirlpool); the sign must survive"),
+    ("P9.shepherd_growth_pct", "shepherd over baseline by the second law",
+     mean(gain("shepherd", "growth baseline")), 38, 0.0, None, ""),
+    ("P9.place_only_growth_pct", "place-only over baseline by the second law",
+     mean(gain("growth place-only", "growth baseline")), 0.5, None, None, ""),
+    ("P-ways.part_only_kept_pct", "ours: the same share for part-only",
+     kept("ways part-only", "part-only"), None, 70, 110, ""),
+    ("P-ways.each_kept_pct", "ours: the share that ways of one's own for every job keep, part-only",
+     kept("ways each", "part-only"), None, None, None,
+     "KPart measured 1.7 % for ways of one's own against 24 % for clusters on real hardware"),
+    ("P17.lowest_speed_pct", "slowest job of a mix under shepherd, speed to running alone",
+     mean(lowest_speed), None, None, None,
+     "weighted speedup favours few winners; --objective min or alpha bound what one job may lose"),
+)  # fmt: skip
+
+
+def _beside_it() -> list[Claim]:
     """Return further rows of the mixes."""
-    return [
-        (
-            Expected("P8.place_only_direct_pct", "ours: a search on the undivided cache itself over baseline"),
-            mean(gain("place-only-direct")),
-            "placement that knows the cache is undivided gains more than Shepherd's placement run undivided",
-        ),
-        (
-            Expected("P15.separation", "spread over nodes of what jobs gain from a divided cache, shepherd to random",
-                     None, 0.0, 1.0),
-            mean(lambda one: float(one["separation"])),
-            f"below 1: evened out, as the poster explains its gain; what a job gains is its mean over {PLACEMENTS} "
-            "random placements",
-        ),
-        (
-            Expected("P15.utility_separation", "the same by what the whole cache would be worth to a job by itself"),
-            mean(lambda one: float(one["utility separation"])),
-            "by this measure, the first one tried, the needy are not spread: jobs that no share of a node's cache can "
-            "satisfy are put together and given little",
-        ),
-        (
-            Expected("P7.shepherd_idle_pct", "shepherd's gain where alone means idle memory, not one's own load", 38),
-            lambda mixes: float(np.mean([100.0 * (one["idle reference"] - 1.0) for one in mixes])),
-            "the reference of weighted speedup is not defined in the poster; both readings give the same gain",
-        ),
-        (
-            Expected("P3.charging_gain_pct", "ours: part-only with bandwidth charged over the plain fixed point"),
-            mean(gain("part-only", "uncharged")),
-            "on these programs the plain iteration finds nearly the same sizes; single nodes of others gain more",
-        ),
-        (
-            Expected("P9.part_only_growth_pct", "part-only over baseline by a second law of undivided caches", 27, 0.0),
-            mean(gain("part-only", "growth baseline")),
-            "shares grow with misses until the cache is full (Whirlpool); the sign must survive",
-        ),
-        (
-            Expected("P9.shepherd_growth_pct", "shepherd over baseline by the second law", 38, 0.0),
-            mean(gain("shepherd", "growth baseline")),
-            "",
-        ),
-        (
-            Expected("P9.place_only_growth_pct", "place-only over baseline by the second law", 0.5),
-            mean(gain("growth place-only", "growth baseline")),
-            "",
-        ),
-        (
-            Expected("P-ways.part_only_kept_pct", "ours: the same share for part-only", None, 70, 110),
-            kept("ways part-only", "part-only"),
-            "",
-        ),
-        (
-            Expected("P-ways.each_kept_pct", "ours: the share that ways of one's own for every job keep, part-only"),
-            kept("ways each", "part-only"),
-            "KPart measured 1.7 % for ways of one's own against 24 % for clusters on real hardware",
-        ),
-        (
-            Expected("P17.lowest_speed_pct", "slowest job of a mix under shepherd, speed to running alone"),
-            mean(lambda one: 100.0 * float(one["lowest"]["shepherd"])),
-            "weighted speedup favours few winners; --objective min or alpha bound what one job may lose",
-        ),
-    ]  # fmt: skip
+    return [own(*row[:6], note=row[6]) for row in BESIDE]
 
 
 def _elsewhere(plan: Plan, tag: str, results: dict[str, Any]) -> list[Row]:
     """Return the same claims on other programs or another machine."""
-    names = [name for name in CONTRACT if name != "P-ways.kept_pct" or "ways" in PARTS.get(tag, ())]
     found = []
-    for name in names:
+    for name, (statistic, _) in CONTRACT.items():
+        ways = name == "P-ways.kept_pct"
+        if ways and "ways" not in PARTS.get(tag, ()):
+            continue
         known = contract()[name]
-        low, high = _band(name, tag)
-        about = Expected(f"{name}_{tag}", f"{known.claim}: {WORDS[tag]}", known.paper, low, high)
+        claim = own(f"{name}_{tag}", f"{known.claim}: {WORDS[tag]}", statistic, known.paper, *_band(name, tag))
         if tag not in plan.cases:
             why = f"measured curves are not here: put {CURVES} into a folder and name it in {SHARED}"
-            found.append(missing(about, why))
+            found.append(missing(claim.about, why))
             continue
         sets = gathered(plan, tag, results)
         size = plan.shortened(len(sets), FULL.other_sets, "seeds")
-        signs = "" if tag == "set_a" else "other programs or another machine: signs only"
-        words = joined("" if name == "P-ways.kept_pct" else signs, ABOUT.get((name, tag), ""), size)
-        found.append(_explained(row_over_sets(about, sets, CONTRACT[name][0], _rng(plan, about.id), words)))
+        signs = "" if ways or tag == "set_a" else "other programs or another machine: signs only"
+        found.append(explained(plan.measured(claim, sets, signs, ABOUT.get((name, tag), ""), size), MISSED))
     return found
 
 
@@ -283,7 +259,3 @@ def _band(name: str, tag: str) -> tuple[float | None, float | None]:
     if tag == "set_a" or name in signs:
         return known.low, known.high
     return (0.0 if name in ("P13.part_only_pct", "P13.shepherd_pct", "P13.gap_points") else None), None
-
-
-def _rng(plan: Plan, name: str) -> np.random.Generator:
-    return stream(plan.seed("bootstrap"), name)

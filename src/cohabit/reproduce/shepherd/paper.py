@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import Any
 
 from cohabit.optimise import law
-from cohabit.reproduce.papers import Options, Picture
-from cohabit.reproduce.rows import Row
+from cohabit.reproduce.papers import Options, Paper, digest
 from cohabit.reproduce.shepherd import checks, mixes, sensitivity
 from cohabit.reproduce.shepherd.plan import Plan
-from cohabit.reproduce.tasks import Task
 from cohabit.trace.shepherd_programs import catalogue_document
 
 
-class Shepherd:
+class Shepherd(Paper):
     """The paper in the form the command uses."""
 
-    name = "shepherd"
-    title = "Shepherd"
-
-    def tasks(self, options: Options) -> list[Task]:
-        """Return the work in independent tasks."""
-        plan = Plan(options)
-        return mixes.tasks(plan) + checks.tasks(plan) + sensitivity.tasks(plan)
-
-    def rows(self, options: Options, results: dict[str, Any]) -> list[Row]:
-        """Return every row, in the poster's order."""
-        plan = Plan(options)
-        return mixes.rows(plan, results) + checks.rows(plan, results) + sensitivity.rows(plan, results)
-
-    def pictures(self, options: Options, results: dict[str, Any]) -> list[Picture]:
-        """Return the poster's figure from our runs, and explanatory figures."""
-        from cohabit.reproduce.shepherd.pictures import pictures
-
-        return pictures(Plan(options), results)
+    name, title = "shepherd", "Shepherd"
+    plan, experiments = Plan, (mixes, checks, sensitivity)
 
     def about(self, options: Options) -> list[str]:
         """Return what a reader must know first."""
@@ -54,4 +34,7 @@ class Shepherd:
         """A digest of all that was calibrated: the catalogue and the constants of the law."""
         constants = [law.HIGHEST_LOAD, law.QUEUEING, law.LINE_BYTES, law.WRITE_BACK]
         text = json.dumps([catalogue_document(), constants], sort_keys=True)
-        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+        return digest(text.encode())
+
+
+PAPER = Shepherd()

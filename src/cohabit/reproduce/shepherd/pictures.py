@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from cohabit.optimise import law, starts
 from cohabit.optimise.schemes import outcome
 from cohabit.optimise.search import Budget, default_swaps, search
 from cohabit.optimise.tables import prepare
-from cohabit.report.figures import Figure, colour, layout, safe
+from cohabit.report.figures import Figure, bars, layout, line
 from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.rows import contract
 from cohabit.reproduce.shepherd.lab import NODES, benefit, summed
@@ -33,28 +32,6 @@ def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
     """Return all figures."""
     found = [_figure_1(plan, results), _cases(plan, results), _ways(plan, results)]
     return [*found, _curves(plan), _surface(plan), _nodes(plan)]
-
-
-def bars(
-    names: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    y_title: str,
-    unit: str,
-    whiskers: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-) -> Figure:
-    """Groups of bars, one colour per series; whiskers from the lower to the upper value."""
-    data: list[Figure] = []
-    for number, (label, values) in enumerate(series.items()):
-        one: Figure = {
-            "type": "bar", "name": label, "x": list(names), "y": list(values), "marker": {"color": colour(number)},
-            "hovertemplate": f"%{{y:.3g}}{unit}<extra>{label}</extra>",
-        }  # fmt: skip
-        if whiskers is not None:
-            ends = list(zip(values, whiskers[label], strict=True))
-            up, down = [high - value for value, (_, high) in ends], [value - low for value, (low, _) in ends]
-            one["error_y"] = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2}
-        data.append(one)
-    return {"data": data, "layout": layout(360, "", y_title, barmode="group", showlegend=True)}
 
 
 def _case_name(plan: Plan, tag: str) -> str:
@@ -89,7 +66,11 @@ def _cases(plan: Plan, results: dict[str, Any]) -> Picture:
         "something even where the cache is not divided, as long as bandwidth is short."
     )
     names = [_case_name(plan, tag) for tag in plan.cases]
-    figure = bars(names, series, "gain over baseline (%)", " %", whiskers)
+    figure = bars(names, series, "gain over baseline (%)", " %")
+    for one in figure["data"]:
+        ends = zip(one["y"], whiskers[one["name"]], strict=True)
+        down, up = zip(*((mean - low, high - mean) for mean, (low, high) in ends), strict=True)
+        one["error_y"] = {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 1.2}
     return Picture("Other programs, other machines", figure, words)
 
 
@@ -118,12 +99,7 @@ def _curves(plan: Plan) -> Picture:
     order = np.argsort(-starts.utility(prepare(suite)))
     data: list[Figure] = []
     for number, row in enumerate(order[np.linspace(0, len(order) - 1, SHOWN).astype(int)].tolist()):
-        data.append(
-            {
-                "type": "scatter", "mode": "lines", "name": safe(suite.names[row]), "x": list(range(suite.buckets + 1)),
-                "y": [float(value) for value in suite.mpki[row]], "line": {"width": 2, "color": colour(number)},
-            }
-        )  # fmt: skip
+        data.append(line(range(suite.buckets + 1), suite.mpki[row], suite.names[row], number))
     words = (
         "Misses against cache for six of the programs, from the one to which cache is worth most to the one to which "
         "it is worth least. A cliff is a working set that fits, or does not."
@@ -140,12 +116,15 @@ def _surface(plan: Plan) -> Picture:
     ipc = 1.0 / (suite.cpi0[row] + stall[:, None] * np.array([law.latency(load) for load in loads])[None, :])
     data = [
         {
-            "type": "heatmap", "x": (100.0 * loads).tolist(), "y": list(range(1, suite.buckets + 1)),
-            "z": [[float(value) for value in line] for line in ipc], "colorscale": "Viridis",
+            "type": "heatmap",
+            "x": (100.0 * loads).tolist(),
+            "y": list(range(1, suite.buckets + 1)),
+            "z": [[float(value) for value in line] for line in ipc],
+            "colorscale": "Viridis",
             "colorbar": {"title": {"text": "IPC"}},
             "hovertemplate": "IPC %{z:.2f} with %{y} buckets, memory %{x:.0f} % busy<extra></extra>",
         }
-    ]  # fmt: skip
+    ]
     words = (
         f"The IPC surface of {suite.names[row]}: instructions per cycle against its cache and the load of memory. At "
         "the load of its node the surface becomes the curve by which the dynamic programme divides the cache."
@@ -155,7 +134,7 @@ def _surface(plan: Plan) -> Picture:
 
 
 def _nodes(plan: Plan) -> Picture:
-    """How one mix is placed: what the jobs of every node gain from a divided cache, before and after."""
+    """Draw the placement of one mix: what the jobs of every node gain from a divided cache, before and after."""
     rng = stream(plan.seed("picture"), "nodes")
     problem = prepare(drawn(plan.cases[MAIN].suite(0), rng, NODES))
     start = starts.random_start(problem, rng)
@@ -172,4 +151,4 @@ def _nodes(plan: Plan) -> Picture:
         f"speedup with divided caches: {before:.2f} at random, {after:.2f} placed by Shepherd."
     )
     names = [f"node {rank + 1}" for rank in range(NODES)]
-    return Picture("Who competes with whom", bars(names, series, "summed gain in speed", ""), words)
+    return Picture("Who competes with whom", bars(names, series, "summed gain in speed"), words)

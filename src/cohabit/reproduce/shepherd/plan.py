@@ -1,11 +1,10 @@
-"""How much is run: the poster's eight mixes with twenty seeds, or less for a quick run."""
+"""The sizes of a reproduction: the poster's eight mixes with twenty seeds, or less for a quick run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cohabit.reproduce.plans import PlanOf
-from cohabit.reproduce.shared_data import shared_file
+from cohabit.reproduce.plans import PlanOf, shared_file
 from cohabit.reproduce.shepherd.lab import HIDDEN, MEASURED_COST, REAL, Case
 from cohabit.trace.shepherd_programs import SET_A, SET_C
 

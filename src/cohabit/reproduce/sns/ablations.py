@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cohabit.reproduce.rows import Expected, Row, joined, row_over_sets
+from cohabit.reproduce.rows import Row, joined, own
 from cohabit.reproduce.sns import sequences
 from cohabit.reproduce.sns.lab import Conditions
 from cohabit.reproduce.sns.plan import FULL, Plan
 from cohabit.reproduce.sns.sequences import mean_gain, violations_of_720
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 SWITCHED = {
     "whole": ("SNS as it is", ()),
@@ -35,12 +34,10 @@ def variants() -> dict[str, tuple[str, tuple[tuple[str, Any], ...]]]:
 
 def tasks(plan: Plan) -> list[Task]:
     """CE and the changed SNS on the same sequences."""
-    sizes, found = plan.sizes, []
+    found = []
     for name, (_, keys) in variants().items():
-        found += sequences.tasks(
-            f"ablation {name}", plan.bench, plan.seed("sequences"), 1, sizes.variant_sequences, sizes.jobs,
-            ("ce", "sns"), Conditions(policy=keys),
-        )  # fmt: skip
+        changed, count = Conditions(policy=keys), plan.sizes.variant_sequences
+        found += sequences.tasks(plan, f"ablation {name}", 1, count, ("ce", "sns"), changed)
     return found
 
 
@@ -60,12 +57,13 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     for name, (words, _, run_time, beyond) in summary(plan, results).items():
         sets = sequences.gathered(f"ablation {name}", results)
         size = plan.shortened(len(sets[0]), FULL.variant_sequences, "sequences")
-        alike = "two jobs of 16 processes do not fit 28 cores, so without spreading nobody shares: CE" * (
-            name == "no_spread"
+        alike = "two jobs of 16 processes do not fit 28 cores, so without spreading nobody shares: CE"
+        note = joined(
+            alike if name == "no_spread" else "",
+            f"mean run time {run_time:.3f} of CE, {beyond:.0f} of 720 jobs beyond 1.1x CE",
+            size,
         )
-        note = joined(alike, f"mean run time {run_time:.3f} of CE, {beyond:.0f} of 720 jobs beyond 1.1x CE", size)
-        about = Expected(f"S83.{name}_gain_pct", f"ablation: mean throughput gain over CE of {words}")
-        found.append(
-            row_over_sets(about, sets, mean_gain("sns"), stream(plan.seed("bootstrap"), f"ablation {name}"), note)
-        )
+        words = f"ablation: mean throughput gain over CE of {words}"
+        claim = own(f"S83.{name}_gain_pct", words, mean_gain("sns"), note=note)
+        found.append(plan.measured(claim, sets, stream_name=f"ablation {name}"))
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from cohabit.model.units import SECOND
 from cohabit.report.paper_metrics import bandwidth_imbalance
-from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rows import Row, joined, own, stated
 from cohabit.reproduce.sns.lab import PLAIN, ROUGH, Bench, Conditions, Floats, simulate
 from cohabit.reproduce.sns.plan import FULL, Plan
 from cohabit.reproduce.sns.sequences import RATIOS
@@ -19,6 +20,8 @@ from cohabit.trace.mix import generate_sequence
 
 EPISODES, EPISODE_S = 60, 30
 CONDITIONS = {"plain": PLAIN, "rough": ROUGH}
+Members = Sequence[dict[str, Floats]]
+Statistic = Callable[[Members], float | None]
 
 
 def run(bench: Bench, seed: int, number: int, conditions: Conditions) -> dict[str, Floats]:
@@ -62,77 +65,56 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     size = plan.shortened(len(plain), FULL.balance, "sequences")
     words = "mean over as many random sequences; the peak is the largest episode of each run"
 
-    def of(policy: str) -> Any:
-        return lambda members: bandwidth_imbalance(members[0][policy])
-
-    def ratio(members: Any) -> float | None:
-        sns, ce = of("sns")(members), of("ce")(members)
-        return sns / ce if sns is not None and ce else None
-
-    def own_span(members: Any) -> float | None:
-        parts = [bandwidth_imbalance(_until_idle(members[0][policy])) for policy in ("sns", "ce")]
-        return parts[0] / parts[1] if parts[0] is not None and parts[1] else None
-
-    def near(policy: str, low: float, high: float) -> Any:
-        return lambda members: _share(
-            members[0][policy], low, high, max(float(one.max()) for one in members[0].values())
-        )
-
-    ours = [
-        (Expected("S59.sns_std_over_peak", "std/peak of bandwidth under SNS", 0.25, 0.22, 0.30), plain, of("sns")),
-        (Expected("S59.ce_std_over_peak", "std/peak of bandwidth under CE", 0.40, 0.35, 0.45), plain, of("ce")),
-        (
-            Expected(
-                "S59.bw_imbalance_ratio_rough", "std/peak SNS over CE with phases and profile error", 0.625, 0.0, 1.0
-            ),
-            rough,
-            ratio,
+    busy = "std/peak SNS over CE, each only until its last job ends"
+    phases = "std/peak SNS over CE with phases and profile error"
+    near_peak = "Fig 18: episodes above 80 % of the peak, SNS minus CE (points)"
+    near_idle = "Fig 18: episodes below 10 % of the peak, SNS minus CE (points)"
+    soft = "soft band"
+    claims = [
+        own(
+            "S59.sns_std_over_peak", "std/peak of bandwidth under SNS", of("sns"), 0.25, 0.22, 0.30, note=soft, of=plain
         ),
-        (
-            Expected(
-                "S59.bw_imbalance_ratio_busy",
-                "std/peak SNS over CE, each only until its last job ends",
-                0.625,
-                0.0,
-                1.0,
-            ),
-            plain,
-            own_span,
-        ),
-        (
-            Expected(
-                "S59.near_peak_change_points",
-                "Fig 18: episodes above 80 % of the peak, SNS minus CE (points)",
-                None,
-                None,
-                0.0,
-            ),
-            plain,
-            lambda m: near("sns", 0.8, 2.0)(m) - near("ce", 0.8, 2.0)(m),
-        ),
-        (
-            Expected(
-                "S59.near_idle_change_points",
-                "Fig 18: episodes below 10 % of the peak, SNS minus CE (points)",
-                None,
-                None,
-                0.0,
-            ),
-            plain,
-            lambda m: near("sns", -1.0, 0.1)(m) - near("ce", -1.0, 0.1)(m),
-        ),
+        own("S59.ce_std_over_peak", "std/peak of bandwidth under CE", of("ce"), 0.40, 0.35, 0.45, note=soft, of=plain),
+        own("S59.bw_imbalance_ratio_rough", phases, ratio, 0.625, 0.0, 1.0, of=rough),
+        own("S59.bw_imbalance_ratio_busy", busy, own_span, 0.625, 0.0, 1.0, of=plain),
+        own("S59.near_peak_change_points", near_peak, change_of_share(0.8, 2.0), high=0.0, of=plain),
+        own("S59.near_idle_change_points", near_idle, change_of_share(-1.0, 0.1), high=0.0, of=plain),
     ]
     why = (
         "SNS ends a sequence earlier, and its idle nodes at the end count as imbalance; while jobs run it books nodes "
         "up to their whole bandwidth, where single jobs under CE often draw 40 to 90 GB/s"
     )
-    busy = float(np.mean([own_span(members) or 0.0 for members in plain]))
-    note = joined(words, f"counted only until the last job ends: {busy:.2f}", why, size)
-    found = [row_over_sets(expected("S59.bw_imbalance_ratio"), plain, ratio, _rng(plan, "ratio"), note)]
-    for about, sets, statistic in ours:
-        soft = "soft band" if about.id.endswith("std_over_peak") else ""
-        found.append(row_over_sets(about, sets, statistic, _rng(plan, about.id), joined(soft, size)))
-    return found
+    until = float(np.mean([own_span(members) or 0.0 for members in plain]))
+    note = joined(words, f"counted only until the last job ends: {until:.2f}", why)
+    found = [plan.measured(stated("S59.bw_imbalance_ratio", ratio, note), plain, size, stream_name="balance ratio")]
+    return found + [plan.measured(one, one.of, size, stream_name=f"balance {one.about.id}") for one in claims]
+
+
+def of(policy: str) -> Statistic:
+    """Return the imbalance of a sequence under a policy."""
+    return lambda members: bandwidth_imbalance(members[0][policy])
+
+
+def ratio(members: Members) -> float | None:
+    """Return the imbalance under SNS over that under CE."""
+    sns, ce = of("sns")(members), of("ce")(members)
+    return sns / ce if sns is not None and ce else None
+
+
+def own_span(members: Members) -> float | None:
+    """Return the same ratio, each policy only until its last job ends."""
+    sns, ce = (bandwidth_imbalance(_until_idle(members[0][policy])) for policy in ("sns", "ce"))
+    return sns / ce if sns is not None and ce else None
+
+
+def change_of_share(low: float, high: float) -> Statistic:
+    """Return by how many points more episodes lie in this range of the peak under SNS than under CE."""
+
+    def statistic(members: Members) -> float:
+        peak = max(float(one.max()) for one in members[0].values())
+        return _share(members[0]["sns"], low, high, peak) - _share(members[0]["ce"], low, high, peak)
+
+    return statistic
 
 
 def _until_idle(cells: Floats) -> Floats:
@@ -145,7 +127,3 @@ def _share(cells: Floats, low: float, high: float, peak: float) -> float:
         return 0.0
     relative = cells / peak
     return 100 * float(((relative >= low) & (relative < high)).mean())
-
-
-def _rng(plan: Plan, name: str) -> np.random.Generator:
-    return stream(plan.seed("bootstrap"), f"balance {name}")

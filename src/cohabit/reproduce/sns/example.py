@@ -10,6 +10,7 @@ import numpy as np
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
+from cohabit.report.metrics import node_seconds
 from cohabit.reproduce.rows import Expected, Row, expected, joined, missing, row
 from cohabit.reproduce.sns.facts import ABOUT_HIDDEN
 from cohabit.reproduce.sns.lab import PLAIN, Bench, Conditions, simulate
@@ -64,35 +65,15 @@ def run(bench: Bench, seed: int, conditions: Conditions, order: tuple[str, ...] 
     return found
 
 
-def node_seconds(table: RunTable) -> float:
-    """S69: over the nodes, the time each had at least one job."""
-    total = 0
-    for node in range(table.cluster_nodes):
-        spans = sorted((start, end) for first, count, start, end, _ in _spans(table) if first <= node < first + count)
-        reached = -1
-        for start, end in spans:
-            total += max(0, end - max(start, reached))
-            reached = max(reached, end)
-    return total / SECOND
-
-
-def _spans(table: RunTable) -> list[tuple[int, int, int, int, int]]:
-    assert table.node_ranges is not None
-    offsets, found = table.node_ranges.offsets, []
-    for job in range(len(table)):
-        for place in range(int(offsets[job]), int(offsets[job + 1])):
-            first, count = int(table.node_ranges.first[place]), int(table.node_ranges.count[place])
-            found.append((first, count, int(table.start_us[job]), int(table.end_us[job]), job))
-    return found
-
-
 def _bars(table: RunTable) -> list[tuple[str, int, float, float]]:
     """Program, node, start and end of everything that ran, for the picture."""
-    names, codes = table.workload.program_names, table.workload.program
+    names, codes, ranges = table.workload.program_names, table.workload.program, table.node_ranges
+    assert ranges is not None
     return [
-        (names[int(codes[job])], node, start / SECOND, end / SECOND)
-        for first, count, start, end, job in _spans(table)
-        for node in range(first, first + count)
+        (names[int(codes[job])], node, int(table.start_us[job]) / SECOND, int(table.end_us[job]) / SECOND)
+        for job in range(len(table))
+        for place in range(int(ranges.offsets[job]), int(ranges.offsets[job + 1]))
+        for node in range(int(ranges.first[place]), int(ranges.first[place] + ranges.count[place]))
     ]
 
 

@@ -37,10 +37,15 @@ def _program(rng: np.random.Generator, name: str, kind: str, single_node: bool) 
     mu = float(np.clip(gbs / 114.8 + rng.normal(0.0, 0.1), 0.0, 0.95))
     slope = float(rng.uniform(0.9, 1.4))  # bandwidth with few ways over bandwidth with all
     return Program(
-        name=name, ce_time_s=float(np.exp(rng.uniform(np.log(50.0), np.log(1200.0)))), mu=mu,
-        ipc=Curve(POINTS, _ipc(rng, needed)), bandwidth_gbs=Curve(POINTS, _falling(gbs, slope)),
-        single_node=single_node, power_of_two_only=bool(rng.random() < 5 / 12), speedup=speedups,
-    )  # fmt: skip
+        name=name,
+        ce_time_s=float(np.exp(rng.uniform(np.log(50.0), np.log(1200.0)))),
+        mu=mu,
+        ipc=Curve(POINTS, _ipc(rng, needed)),
+        bandwidth_gbs=Curve(POINTS, _falling(gbs, slope)),
+        single_node=single_node,
+        power_of_two_only=bool(rng.random() < 5 / 12),
+        speedup=speedups,
+    )
 
 
 def _ipc(rng: np.random.Generator, needed: int) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.app.scenario.programs import known_profiles
-from cohabit.app.scenario.reading import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
+from cohabit.app.scenario.tables import ClusterConfig, JobsConfig, PolicyConfig, ProgramsConfig, Scenario, WorldConfig
 from cohabit.app.simulate import simulation
 from cohabit.app.simulate.simulation import Observer
 from cohabit.model.cluster import NodeGroup
@@ -44,10 +44,20 @@ class Conditions:
     profile_noise: float = 0.0
     factors: tuple[tuple[str, float], ...] = ()  # assumed parameters varied, by name; see sensitivity.py
     policy: tuple[tuple[str, Any], ...] = ()  # keys of [policy] beside the bundle
+    progress_s: float = 0.0  # period in which the speed of jobs is measured; 0: never
 
 
 PLAIN = Conditions()
 ROUGH = Conditions(phases=True, profile_noise=PROFILE_ERROR)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A bundle with keys of [policy] of its own, under the name its results have."""
+
+    name: str
+    bundle: str
+    keys: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,14 +110,17 @@ def times_of(table: RunTable) -> Times:
     """The times of a run; a job that did not finish is reported as an error of the experiment."""
     submit, start, end = table.workload.submit_us, table.start_us, table.end_us
     return Times(
-        (start - submit) / SECOND, (end - start) / SECOND, (end - submit) / SECOND, table.scale,
+        (start - submit) / SECOND,
+        (end - start) / SECOND,
+        (end - submit) / SECOND,
+        table.scale,
         bool((table.status == DONE).all()),
-    )  # fmt: skip
+    )
 
 
 def simulate(
     bench: Bench,
-    policy: str,
+    policy: str | Strategy,
     workload: Workload,
     conditions: Conditions = PLAIN,
     *,
@@ -126,32 +139,43 @@ def simulate(
     scenario = Scenario(
         seed=seed,
         cluster=ClusterConfig(
-            nodes=nodes, cores=node.cores, ways=node.ways, min_ways=node.min_ways, closids=node.closids,
+            nodes=nodes,
+            cores=node.cores,
+            ways=node.ways,
+            min_ways=node.min_ways,
+            closids=node.closids,
             bandwidth_gbs={str(cores): gbs for cores, gbs in node.bandwidth_gbs},
         ),
         programs=ProgramsConfig(profiles="known" if profiles is None else "none"),
         jobs=JobsConfig(generator="mix"),
         policy=_policy(policy, conditions, factors),
         world=WorldConfig(
-            kill=False, contention=conditions.contention, q=CONSTANTS.law.q * factors.get("q", 1.0),
-            profile_noise=noise, phases=conditions.phases,
+            kill=False,
+            contention=conditions.contention,
+            q=CONSTANTS.law.q * factors.get("q", 1.0),
+            profile_noise=noise,
+            phases=conditions.phases,
+            progress_s=conditions.progress_s,
         ),
-    )  # fmt: skip
+    )
     prepared = simulation.prepare(scenario, workload)
     told = tuple(known_profiles(scenario, programs, prepared.cluster)) if profiles is None else profiles
     prepared = replace(
-        prepared, programs=programs, profiles=() if prepared.policies.placer.exclusive else told,
+        prepared,
+        programs=programs,
+        profiles=() if prepared.policies.placer.exclusive else told,
         constants=varied_constants(conditions.factors),
-    )  # fmt: skip
+    )
     table, _ = simulation.run(prepared, record_nodes=record_nodes, recorder=recorder, observe=observe)
     return table
 
 
-def _policy(name: str, conditions: Conditions, factors: dict[str, float]) -> PolicyConfig:
-    keys = dict(conditions.policy)
-    if "age_limit_runs" in factors and name != "ce-easy":
+def _policy(policy: str | Strategy, conditions: Conditions, factors: dict[str, float]) -> PolicyConfig:
+    strategy = policy if isinstance(policy, Strategy) else Strategy(policy, policy)
+    keys = dict(conditions.policy) | dict(strategy.keys)
+    if "age_limit_runs" in factors and strategy.bundle != "ce-easy":
         keys["age_limit_runs"] = 4.0 * factors["age_limit_runs"]
-    return PolicyConfig(name=name, **keys)
+    return PolicyConfig(name=strategy.bundle, **keys)
 
 
 @cache
@@ -163,9 +187,10 @@ def varied_constants(factors: tuple[tuple[str, float], ...]) -> Constants:
             law = msgspec.structs.replace(law, **{name: getattr(law, name) * factor})
         elif name == "phase_amplitude":
             phases = msgspec.structs.replace(
-                phases, bandwidth_amplitude=phases.bandwidth_amplitude * factor,
+                phases,
+                bandwidth_amplitude=phases.bandwidth_amplitude * factor,
                 sensitivity_amplitude=phases.sensitivity_amplitude * factor,
-            )  # fmt: skip
+            )
         elif name == "curve_run_cost":
             profiler = msgspec.structs.replace(profiler, curve_run_cost=1 + (profiler.curve_run_cost - 1) * factor)
     return msgspec.structs.replace(CONSTANTS, law=law, phases=phases, profiler=profiler)

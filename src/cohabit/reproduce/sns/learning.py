@@ -17,7 +17,7 @@ from cohabit.model.profile import Profile, classify, demand
 from cohabit.model.program import profile_of
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
-from cohabit.reproduce.rows import CALIBRATED, CHECK, Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rows import CALIBRATED, CHECK, Row, joined, own, stated
 from cohabit.reproduce.sns.lab import PROFILE_ERROR, ROUGH, Bench, Conditions, simulate
 from cohabit.reproduce.sns.plan import FULL, Plan
 from cohabit.reproduce.tasks import Task
@@ -28,11 +28,8 @@ PROCESSES, MOST_RUNS = 16, 9
 GAP = 2.5  # submissions are this many exclusive run times apart: no two runs of a program overlap
 NOISY = Conditions(profile_noise=PROFILE_ERROR)
 WAYS_ERROR = 1
+Learned = dict[str, Any]  # of one program: class, ways and ideal scale as learned and as they are
 BY_DEFINITION = "programs that cannot span nodes are compact by their owner's word, not learned (N18)"
-
-
-class Learned(dict[str, Any]):
-    """The result of one seed: by program, class and ways as learned and as they are."""
 
 
 def repeated(bench: Bench) -> Workload:
@@ -48,10 +45,15 @@ def repeated(bench: Bench) -> Workload:
             clock += GAP * alone
     run_us = np.rint(np.array(runs) * SECOND).astype(np.int64)
     return synthetic_workload(
-        np.rint(np.array(submit) * SECOND).astype(np.int64), run_us, 4 * run_us,
-        np.full(len(runs), PROCESSES, np.int64), nodes=8, source="the same programs again and again",
-        program=np.array(programs, np.int32), program_names=tuple(names),
-    )  # fmt: skip
+        np.rint(np.array(submit) * SECOND).astype(np.int64),
+        run_us,
+        4 * run_us,
+        np.full(len(runs), PROCESSES, np.int64),
+        nodes=8,
+        source="the same programs again and again",
+        program=np.array(programs, np.int32),
+        program_names=tuple(names),
+    )
 
 
 def explored(
@@ -99,19 +101,25 @@ def learn(bench: Bench, seed: int, number: int, conditions: Conditions) -> list[
         guess = classify(known, bench.node) if known is not None else None
         seen = demand(known, 1, PROCESSES, 0.9, bench.node) if known is not None else None
         assert real is not None
-        curve = [stretch for _, purpose, stretch in runs.get(name, []) if purpose == "curve"]
         time = {scale: stretch for scale, purpose, stretch in runs.get(name, []) if purpose == "time"}
         paid = [
-            stretch / time[scale] for scale, purpose, stretch in runs.get(name, [])
+            stretch / time[scale]
+            for scale, purpose, stretch in runs.get(name, [])
             if purpose == "curve" and scale in time
-        ]  # fmt: skip
-        found.append(Learned(
-            name=name, kind=right.kind, learned=guess.kind if guess else "unknown", ways=real.ways,
-            learned_ways=seen.ways if seen else 0, bandwidth=real.bandwidth_gbs,
-            learned_bandwidth=seen.bandwidth_gbs if seen else 0.0, ideal=right.ideal_scale,
-            learned_ideal=guess.ideal_scale if guess else 0, trials=len(runs.get(name, [])), curves=len(curve),
-            cost=float(np.mean(paid)) if paid else None,
-        ))  # fmt: skip
+        ]
+        found.append(
+            Learned(
+                name=name,
+                kind=right.kind,
+                learned=guess.kind if guess else "unknown",
+                ways=real.ways,
+                learned_ways=seen.ways if seen else 0,
+                ideal=right.ideal_scale,
+                learned_ideal=guess.ideal_scale if guess else 0,
+                trials=len(runs.get(name, [])),
+                cost=float(np.mean(paid)) if paid else None,
+            )
+        )
     return found
 
 
@@ -121,8 +129,11 @@ def tasks(plan: Plan) -> list[Task]:
     for name, conditions in (("learning", NOISY), ("learning in phases", ROUGH)):
         for number in range(plan.sizes.learners):
             arguments = {
-                "bench": plan.bench, "seed": plan.seed("learning"), "number": number, "conditions": conditions,
-            }  # fmt: skip
+                "bench": plan.bench,
+                "seed": plan.seed("learning"),
+                "number": number,
+                "conditions": conditions,
+            }
             found.append(Task(f"{name} {number}", learn, arguments, 1.5))
     return found
 
@@ -132,32 +143,28 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     steady = [results[f"learning {number}"] for number in range(plan.sizes.learners)]
     rough = [results[f"learning in phases {number}"] for number in range(plan.sizes.learners)]
     size = plan.shortened(len(steady), FULL.learners, "seeds")
-    found = [
-        row_over_sets(
-            expected("S19.classes_found"),
-            steady,
-            _classes,
-            _rng(plan, "c"),
-            joined(BY_DEFINITION, _wrong(steady), size),
-        ),
-        row_over_sets(expected("S45.ways_within_one"), steady, _ways, _rng(plan, "w"), joined(_off(steady), size)),
+    scales = "scaling programs whose ideal scale is found (of all scaling ones)"
+    classes, ways = "classes found with phases as well (of 12)", "ways found within one with phases as well (of 12)"
+    runs, sampled = "profiling runs of a program, at most", "slowdown of the run that samples the cache"
+    four, charged = "two runs at each of four scales", "stated in the paper and charged as such"
+    claims = [
+        own("S19.ideal_scales_found", scales, _ideal, 5, 4, 5, of=steady),
+        own("S19.classes_found_phases", classes, _classes, note=_wrong(rough), of=rough),
+        own("S45.ways_within_one_phases", ways, _ways, note=_off(rough), of=rough),
+        own("S14.most_runs_per_program", runs, _most_trials, 8, 0, 8, CHECK, note=four, of=steady),
+        own("S14.curve_run_cost_pct", sampled, _cost, 19, 18.5, 19.5, CALIBRATED, note=charged, of=steady),
     ]
-    ours = [
-        (Expected("S19.ideal_scales_found", "scaling programs whose ideal scale is found (of all scaling ones)",
-                  5, 4, 5), steady, _ideal, ""),
-        (Expected("S19.classes_found_phases", "classes found with phases as well (of 12)", None), rough, _classes,
-         _wrong(rough)),
-        (Expected("S45.ways_within_one_phases", "ways found within one with phases as well (of 12)", None), rough,
-         _ways, _off(rough)),
-        (Expected("S14.most_runs_per_program", "profiling runs of a program, at most", 8, 0, 8, CHECK), steady,
-         lambda members: float(max(one["trials"] for one in members)), "two runs at each of four scales"),
-        (Expected("S14.curve_run_cost_pct", "slowdown of the run that samples the cache", 19, 18.5, 19.5, CALIBRATED),
-         steady, _cost, "stated in the paper and charged as such"),
-    ]  # fmt: skip
-    found += [
-        row_over_sets(about, sets, one, _rng(plan, about.id), joined(note, size)) for about, sets, one, note in ours
+    found = stated("S19.classes_found", _classes, joined(BY_DEFINITION, _wrong(steady)))
+    within = stated("S45.ways_within_one", _ways, _off(steady))
+    return [
+        plan.measured(found, steady, size, stream_name="learning c"),
+        plan.measured(within, steady, size, stream_name="learning w"),
+        *(plan.measured(one, one.of, size, stream_name=f"learning {one.about.id}") for one in claims),
     ]
-    return found
+
+
+def _most_trials(members: Sequence[Learned]) -> float:
+    return float(max(one["trials"] for one in members))
 
 
 def _classes(members: Sequence[Learned]) -> float:
@@ -195,7 +202,3 @@ def _off(sets: list[list[Learned]]) -> str:
                 missed.setdefault(f"{one['name']} ({one['ways']})", []).append(one["learned_ways"])
     words = [f"{name}: {min(got)} to {max(got)}" for name, got in sorted(missed.items())]
     return f"off by more than one: {', '.join(words)}" if words else ""
-
-
-def _rng(plan: Plan, name: str) -> np.random.Generator:
-    return stream(plan.seed("bootstrap"), f"learning {name}")

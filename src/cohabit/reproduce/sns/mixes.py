@@ -6,6 +6,7 @@ same eleven shares of the jobs; those are run as well and reported beside.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """The shape of Fig. 19."""
     sets = points(plan, results)
     size = plan.shortened(len(sets), FULL.shuffles, "orders of each mix")
-    rng = stream(plan.seed("bootstrap"), "mixes")
+    rng = plan.resampling("mixes")
     waits, turnarounds, runs = (average(sets, key) for key in ("wait", "turnaround", "run"))
     by_jobs = average(points(plan, results, "jobs"), "wait")
     mid_by_jobs = _middle_mean(average(points(plan, results, "jobs"), "turnaround"))
@@ -112,6 +113,11 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     wrapped = [[members] for members in sets]  # an order of the eleven mixes is one member
     best = min(waits, key=lambda ratio: waits[ratio])
     better = sum(waits[r] < 1 and turnarounds[r] < 1 and runs[r] < 1 for r in RATIOS if r > 0)
+    run_1 = "mean run time ratio to CE where all jobs scale (falls with the ratio)"
+    wait_1 = "mean wait ratio to CE where all jobs scale: rising again after the minimum"
+    rise = "wait ratio at 1 minus the smallest: fragmentation (S70), reported as it is"
+    all_better = "ratios above 0 where run, wait and turnaround all beat CE (of 10)"
+    least_by_jobs = f"by shares of jobs: minimum at {min(by_jobs, key=lambda r: by_jobs[r]):g}"
     found = [
         row(expected("S60.equal_at_ratio_0"), min(members[0]["same"] for members in sets), size, n_seeds=len(sets)),
         row_over_sets(
@@ -124,44 +130,22 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         row(
             expected("S60.wait_minimum_at"),
             best,
-            joined(
-                f"wait by ratio {curve}",
-                f"by shares of jobs: minimum at {min(by_jobs, key=lambda r: by_jobs[r]):g}",
-                size,
-            ),
+            joined(f"wait by ratio {curve}", least_by_jobs, size),
             interval=_argmin_interval(sets, rng),
             n_seeds=len(sets),
         ),
     ]
-    ours = [
+    ours: list[tuple[Expected, Callable[[Any], float]]] = [
+        (Expected("S60.run_at_1", run_1, None, None, 1.0), lambda one: one[0][-1]["run"]),
+        (Expected("S60.wait_at_1", wait_1), lambda one: one[0][-1]["wait"]),
         (
-            Expected(
-                "S60.run_at_1", "mean run time ratio to CE where all jobs scale (falls with the ratio)", None, None, 1.0
-            ),
-            lambda one: one[0][-1]["run"],
-        ),
-        (
-            Expected(
-                "S60.wait_at_1", "mean wait ratio to CE where all jobs scale: rising again after the minimum", None
-            ),
-            lambda one: one[0][-1]["wait"],
-        ),
-        (
-            Expected(
-                "S60.wait_rise_points",
-                "wait ratio at 1 minus the smallest: fragmentation (S70), reported as it is",
-                None,
-                0.0,
-            ),
+            Expected("S60.wait_rise_points", rise, None, 0.0),
             lambda one: 100 * (one[0][-1]["wait"] - min(point["wait"] for point in one[0])),
         ),
     ]
     found += [row_over_sets(about, wrapped, statistic, rng, size) for about, statistic in ours]
-    most = Expected(
-        "S60.ratios_better_in_all", "ratios above 0 where run, wait and turnaround all beat CE (of 10)", None, 6, 10
-    )
-    found.append(row(most, better, joined("the paper: most of the range", size), n_seeds=len(sets)))
-    return found
+    most = Expected("S60.ratios_better_in_all", all_better, None, 6, 10)
+    return [*found, row(most, better, joined("the paper: most of the range", size), n_seeds=len(sets))]
 
 
 def _middle_mean(values: dict[float, float]) -> float:

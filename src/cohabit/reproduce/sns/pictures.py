@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cohabit.report.figures import Figure, colour, layout, packed, safe
+from cohabit.report.figures import Figure, bar, colour, layout, level, line, marks, packed, safe
 from cohabit.reproduce.papers import Picture
-from cohabit.reproduce.sns import ablations, balance, example, mixes, program_pictures, throughput, trinity
+from cohabit.reproduce.sns import ablations, balance, example, mixes, program_pictures, sequences, throughput, trinity
 from cohabit.reproduce.sns.plan import Plan
 from cohabit.reproduce.sns.sequences import Sequence20
 
@@ -21,37 +21,13 @@ def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
     """Return all figures, in the paper's order."""
     found = [] if plan.hidden else [_schedule(results[f"{example.NAME} share"])]
     found += program_pictures.pictures(plan.bench)
-    members = [one for members in throughput.all_sets(results) for one in members]
+    members = [one for members in sequences.gathered(throughput.PLAIN_SETS, results) for one in members]
     found += [_ratios(members), _sorted_gains(members), _run_times(members)]
     found += _bandwidth(balance.matrices(plan, results))
     found.append(_mixes(plan, results))
     if trinity.trace_file(plan.options.shared) is not None:
         found.append(_breakdown(plan, results))
     return [*found, _ablations(plan, results)]
-
-
-def line(x: Sequence[float], y: Sequence[float], name: str, number: int, **more: Any) -> Figure:
-    """A curve with a name."""
-    dash = more.pop("dash", "solid")
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [float(one) for one in x],
-        "y": [float(one) for one in y],
-        "name": safe(name),
-        "line": {"width": 2, "color": colour(number), "dash": dash},
-        **more,
-    }
-
-
-def level(at: float, vertical: bool = False) -> Figure:
-    """Return a dotted line at the level of no gain and no loss."""
-    ends = (
-        {"x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1}
-        if vertical
-        else {"y0": at, "y1": at, "xref": "paper", "x0": 0, "x1": 1}
-    )
-    return {"type": "line", "line": {"color": "@muted", "width": 1.5, "dash": "dot"}, **ends}
 
 
 def _schedule(answer: dict[str, Any]) -> Picture:
@@ -83,31 +59,20 @@ def _schedule(answer: dict[str, Any]) -> Picture:
     plan = layout(360, "seconds", "", showlegend=True, barmode="group", bargap=0.25)
     plan["yaxis"] |= {"categoryorder": "array", "categoryarray": labels[::-1]}
     words = (
-        "Fig. 1: three programs of 16 processes on three nodes of their own (CE) and together on two (SNS). "
-        "MG runs five "
-        "times. Each bar is one program on one node; under SNS bars lie side by side because nodes are shared."
+        "Fig. 1: three programs of 16 processes on three nodes of their own (CE) and together on two (SNS). MG runs "
+        "five times. Each bar is one program on one node; under SNS bars lie side by side because nodes are shared."
     )
     return Picture("Three jobs on two nodes instead of three", {"data": traces, "layout": plan}, words)
 
 
 def _ratios(members: Sequence[Sequence20]) -> Picture:
-    traces: list[Figure] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": NAMES[policy],
-            "x": packed(np.array([one.ratio for one in members])),
-            "y": packed(np.array([1 + one.gain_pct(policy) / 100 for one in members])),
-            "marker": {
-                "size": 7 if len(members) < 100 else 4,
-                "color": colour(COLOURS[policy]),
-                "symbol": symbol,
-                "opacity": 0.75,
-            },
-            "hovertemplate": "scaling ratio %{x:.2f}<br>%{y:.3f} times CE<extra>" + policy.upper() + "</extra>",
-        }
-        for policy, symbol in (("cs", 4), ("sns", 0))
-    ]
+    traces: list[Figure] = []
+    x, size = packed(np.array([one.ratio for one in members])), 7 if len(members) < 100 else 4
+    for policy, symbol in (("cs", 4), ("sns", 0)):
+        y = packed(np.array([1 + one.gain_pct(policy) / 100 for one in members]))
+        hover = f"scaling ratio %{{x:.2f}}<br>%{{y:.3f}} times CE<extra>{policy.upper()}</extra>"
+        look = {"symbol": symbol, "opacity": 0.75}
+        traces.append(marks(NAMES[policy], x, y, COLOURS[policy], hover, size=size, marker=look))
     plan = layout(
         360,
         "scaling ratio (share of core-hours by programs that gain from spreading)",
@@ -158,10 +123,9 @@ def _run_times(members: Sequence[Sequence20]) -> Picture:
         ]
     plan = layout(380, "sequences, sorted by SNS's mean (%)", "run time over CE", showlegend=True, shapes=[level(1.0)])
     words = (
-        "Fig. 16: run times of single jobs against their run alone (CE = 1): the mean of each sequence, its "
-        "slowest and its "
-        "fastest job. In the paper SNS's mean is below CS's everywhere, and the slowest job under CS takes "
-        "3.5 times as long."
+        "Fig. 16: run times of single jobs against their run alone (CE = 1): the mean of each sequence, its slowest "
+        "and its fastest job. In the paper SNS's mean is below CS's everywhere, and the slowest job under CS takes 3.5 "
+        "times as long."
     )
     return Picture("What sharing does to single jobs", {"data": traces, "layout": plan}, words)
 
@@ -199,16 +163,9 @@ def _bandwidth(matrices: list[dict[str, Any]]) -> list[Picture]:
     traces: list[Figure] = []
     for policy in ("ce", "sns"):
         counts = np.mean([np.histogram(one[policy], edges)[0] for one in matrices], axis=0)
-        traces.append(
-            {
-                "type": "bar",
-                "name": NAMES[policy],
-                "x": [f"{low} to {low + 12}" for low in edges[:-1]],
-                "y": counts.tolist(),
-                "marker": {"color": colour(COLOURS[policy])},
-                "hovertemplate": "%{y:.0f} episodes<extra>" + policy.upper() + "</extra>",
-            }
-        )
+        ranges = [f"{low} to {low + 12}" for low in edges[:-1]]
+        hover = f"%{{y:.0f}} episodes<extra>{policy.upper()}</extra>"
+        traces.append(bar(NAMES[policy], ranges, counts.tolist(), COLOURS[policy], hover))
     plan = layout(320, "GB/s of a node in an episode", "episodes per sequence", showlegend=True, barmode="group")
     shares = {
         policy: [100 * float(np.mean(np.stack([test(one[policy]) for one in matrices]))) for test in (_idle, _full)]
@@ -249,11 +206,9 @@ def _mixes(plan: Plan, results: dict[str, Any]) -> Picture:
     scaling, other = mixes.pair(plan.bench)
     figure = layout(350, "scaling ratio", "mean over CE's", showlegend=True, shapes=[level(1.0)])
     words = (
-        f"Fig. 19: 30 jobs of 28 processes of {safe(scaling)} (gains from spreading) and {safe(other)} (does "
-        f"not) in eleven "
-        f"proportions, mean of {len(sets)} orders. Below the dotted line is better than CE. At 0 both are the "
-        f"same; near 1 "
-        "jobs that spread early leave no whole nodes, so others wait: the paper saw that beyond 0.75."
+        f"Fig. 19: 30 jobs of 28 processes of {safe(scaling)} (gains from spreading) and {safe(other)} (does not) in "
+        f"eleven proportions, mean of {len(sets)} orders. Below the dotted line is better than CE. At 0 both are the "
+        "same; near 1 jobs that spread early leave no whole nodes, so others wait: the paper saw that beyond 0.75."
     )
     return Picture("How the mix of jobs matters", {"data": traces, "layout": figure}, words)
 
@@ -268,15 +223,8 @@ def _breakdown(plan: Plan, results: dict[str, Any]) -> Picture:
                 labels.append(f"{nodes // 1024}K, {ratio:g}: {name}")
                 runs.append(float(np.mean([one["run"] for one in points])) / ce["turnaround"])
                 waits.append(float(np.mean([one["wait"] for one in points])) / ce["turnaround"])
-    traces: list[Figure] = [
-        {
-            "type": "bar",
-            "name": name,
-            "x": labels,
-            "y": values,
-            "marker": {"color": colour(number)},
-            "hovertemplate": "%{y:.3f} of CE's turnaround<extra>" + name + "</extra>",
-        }
+    traces = [
+        bar(name, labels, values, number, f"%{{y:.3f}} of CE's turnaround<extra>{name}</extra>")
         for number, (name, values) in enumerate((("running", runs), ("waiting", waits)))
     ]
     figure = layout(
@@ -289,9 +237,9 @@ def _breakdown(plan: Plan, results: dict[str, Any]) -> Picture:
     )
     jobs = int(trinity.answers(plan, results, "main", 4096, "ce")[0]["jobs"])
     words = (
-        f"Fig. 20: {jobs:,} jobs of the LANL Trinity trace on machines of three sizes, 90 % or 50 % of them "
-        f"given programs "
-        "that gain from spreading. Bars are mean run and wait, in units of CE's mean turnaround; CE's bars end at 1."
+        f"Fig. 20: {jobs:,} jobs of the LANL Trinity trace on machines of three sizes, 90 % or 50 % of them given "
+        "programs that gain from spreading. Bars are mean run and wait, in units of CE's mean turnaround; CE's bars "
+        "end at 1."
     )
     return Picture("Large machines: run and wait", {"data": traces, "layout": figure}, words)
 
@@ -300,18 +248,11 @@ def _ablations(plan: Plan, results: dict[str, Any]) -> Picture:
     found = ablations.summary(plan, results)
     names = [words for words, *_ in found.values()]
     gains = [gain for _, gain, _, _ in found.values()]
-    trace: Figure = {
-        "type": "bar",
-        "orientation": "h",
-        "x": gains[::-1],
-        "y": [safe(name) for name in names[::-1]],
-        "marker": {"color": colour(1)},
-        "hovertemplate": "%{x:+.1f} % over CE<extra>%{y}</extra>",
-    }
+    labels = [safe(name) for name in names[::-1]]
+    trace = bar("", gains[::-1], labels, 1, "%{x:+.1f} % over CE<extra>%{y}</extra>", orientation="h")
     figure = layout(90 + 26 * len(names), "mean throughput gain over CE (%)", "")
     words = (
-        "What each part is worth: the same sequences with one thing about SNS changed. The first bar is SNS "
-        "as it is (alpha "
-        "0.9, beta 2)."
+        "What each part is worth: the same sequences with one thing about SNS changed. The first bar is SNS as it is "
+        "(alpha 0.9, beta 2)."
     )
     return Picture("Parts taken away", {"data": [trace], "layout": figure}, words)

@@ -1,4 +1,4 @@
-"""How much of everything is run: the paper's numbers with twenty seeds, or less for a quick run."""
+"""The sizes of a reproduction: the paper's numbers with twenty seeds, or less for a quick run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Sizes:
     learners: int = 20  # times the profiler starts from nothing
     trinity_jobs: int = 0  # of the trace; 0: all
     trinity_seeds: int = 20  # draws of programs for the jobs of the trace
-    trinity_filters: tuple[str, ...] = ("cores", "nodes")
     sensitivity_sequences: int = 36
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cohabit.model.profile import demand, stream_gbs
 from cohabit.model.program import profile_of
-from cohabit.report.figures import Figure, colour, layout, safe
+from cohabit.report.figures import DASHES, bar, layout, level, line, safe
 from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.sns.lab import Bench
 
@@ -21,24 +21,8 @@ def pictures(bench: Bench) -> list[Picture]:
 def _stream(bench: Bench) -> Picture:
     cores = list(range(1, bench.node.cores + 1))
     total = [stream_gbs(bench.node, one) for one in cores]
-    traces: list[Figure] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": cores,
-            "y": total,
-            "name": "all cores together",
-            "line": {"color": colour(1), "width": 2},
-        },
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": cores,
-            "y": [gbs / one for gbs, one in zip(total, cores, strict=True)],
-            "name": "per core",
-            "line": {"color": colour(0), "width": 2, "dash": "dash"},
-        },
-    ]
+    per_core = [gbs / one for gbs, one in zip(total, cores, strict=True)]
+    traces = [line(cores, total, "all cores together", 1), line(cores, per_core, "per core", 0, dash="dash")]
     plan = layout(300, "active cores", "GB/s (logarithmic)", showlegend=True)
     plan["yaxis"] |= {"type": "log", "dtick": "D2"}
     words = (
@@ -49,57 +33,38 @@ def _stream(bench: Bench) -> Picture:
 
 def _per_node(bench: Bench, shown: tuple[str, ...]) -> Picture:
     ways = bench.node.ways
-    traces: list[Figure] = [
-        {
-            "type": "bar",
-            "name": f"{scale} node{'s' * (scale > 1)}",
-            "x": [safe(name) for name in shown],
-            "y": [bench.programs[name].bandwidth_at(scale, ways, ways) for name in shown],
-            "marker": {"color": colour(number)},
-            "hovertemplate": "%{y:.3g} GB/s<extra>%{x}</extra>",
-        }
-        for number, scale in enumerate((1, 2))
-    ]
+    traces = []
+    for number, scale in enumerate((1, 2)):
+        gbs = [bench.programs[name].bandwidth_at(scale, ways, ways) for name in shown]
+        names, label = [safe(name) for name in shown], f"{scale} node{'s' * (scale > 1)}"
+        traces.append(bar(label, names, gbs, number, "%{y:.3g} GB/s<extra>%{x}</extra>"))
     plan = layout(300, "program, 16 processes", "GB/s per node (logarithmic)", showlegend=True, barmode="group")
     plan["yaxis"] |= {"type": "log", "dtick": 1}
     words = (
-        "Fig. 4: bandwidth each node delivers to a program that runs alone. Put in; MG draws 112.0 on one "
-        "node and 67.6 "
-        "on each of two."
+        "Fig. 4: bandwidth each node delivers to a program that runs alone. Put in; MG draws 112.0 on one node and "
+        "67.6 on each of two."
     )
     return Picture("Bandwidth of single programs", {"data": traces, "layout": plan}, words)
 
 
 def _sensitivity(bench: Bench, shown: tuple[str, ...]) -> Picture:
     ways = list(range(2, bench.node.ways + 1))
-    traces: list[Figure] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": safe(name),
-            "x": ways,
-            "y": [bench.programs[name].ipc_at(1, one, bench.node.ways) for one in ways],
-            "line": {"color": colour(number), "width": 2, "dash": ("solid", "dash", "dot", "dashdot")[number % 4]},
-        }
+    traces = [
+        line(
+            ways,
+            [bench.programs[name].ipc_at(1, one, bench.node.ways) for one in ways],
+            name,
+            number,
+            dash=DASHES[number % 4],
+        )
         for number, name in enumerate(shown)
     ]
     plan = layout(320, "cache ways", "speed over speed with all ways", showlegend=True)
     plan["yaxis"] |= {"range": [0, 1.05]}
-    plan["shapes"] = [
-        {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": 0.9,
-            "y1": 0.9,
-            "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
-        }
-    ]
+    plan["shapes"] = [level(0.9)]
     words = (
-        "Fig. 6: speed with fewer cache ways. Where a curve crosses the dotted line is what SNS books for "
-        "alpha 0.9: in "
-        "the paper 3 ways for MG, 10 for CG and 18 for BFS. Put in."
+        "Fig. 6: speed with fewer cache ways. Where a curve crosses the dotted line is what SNS books for alpha 0.9: "
+        "in the paper 3 ways for MG, 10 for CG and 18 for BFS. Put in."
     )
     return Picture("How much cache a program needs", {"data": traces, "layout": plan}, words)
 
@@ -112,24 +77,9 @@ def _needs(bench: Bench) -> Picture:
             names.append(safe(name))
             ways.append(wanted.ways)
             gbs.append(wanted.bandwidth_gbs)
-    traces: list[Figure] = [
-        {
-            "type": "bar",
-            "name": "cache ways",
-            "x": names,
-            "y": ways,
-            "marker": {"color": colour(0)},
-            "offsetgroup": "a",
-        },
-        {
-            "type": "bar",
-            "name": "GB/s (right)",
-            "x": names,
-            "y": gbs,
-            "marker": {"color": colour(3)},
-            "yaxis": "y2",
-            "offsetgroup": "b",
-        },
+    traces = [
+        bar("cache ways", names, ways, 0, offsetgroup="a"),
+        bar("GB/s (right)", names, gbs, 3, yaxis="y2", offsetgroup="b"),
     ]
     plan = layout(320, "program, 16 processes on one node", "cache ways", showlegend=True, barmode="group")
     plan["margin"]["r"] = 64
@@ -146,36 +96,16 @@ def _needs(bench: Bench) -> Picture:
 
 
 def _speedups(bench: Bench) -> Picture:
-    names = list(bench.programs)
-    traces: list[Figure] = [
-        {
-            "type": "bar",
-            "name": f"{scale} nodes",
-            "x": [safe(name) for name in names],
-            "y": [
-                bench.programs[name].speedup_at(scale) if scale in bench.programs[name].scales else None
-                for name in names
-            ],
-            "marker": {"color": colour(number)},
-            "hovertemplate": "%{y:.2f} times one node<extra>%{x}</extra>",
-        }
-        for number, scale in enumerate(SCALES[1:])
-    ]
+    names = [safe(name) for name in bench.programs]
+    traces = []
+    for number, scale in enumerate(SCALES[1:]):
+        speeds = [one.speedup_at(scale) if scale in one.scales else None for one in bench.programs.values()]
+        traces.append(bar(f"{scale} nodes", names, speeds, number, "%{y:.2f} times one node<extra>%{x}</extra>"))
     plan = layout(320, "program, 16 processes", "speed over one node", showlegend=True, barmode="group")
     plan["yaxis"] |= {"range": [0.5, 1.5]}
-    plan["shapes"] = [
-        {
-            "type": "line",
-            "xref": "paper",
-            "x0": 0,
-            "x1": 1,
-            "y0": 1,
-            "y1": 1,
-            "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
-        }
-    ]
+    plan["shapes"] = [level(1)]
     words = (
-        "Fig. 2 and 13: speed of exclusive runs spread over more nodes. Put in. Programs without bars cannot "
-        "span nodes."
+        "Fig. 2 and 13: speed of exclusive runs spread over more nodes. Put in. Programs without bars cannot span "
+        "nodes."
     )
     return Picture("Gain from spreading", {"data": traces, "layout": plan}, words)

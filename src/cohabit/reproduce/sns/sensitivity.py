@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from cohabit.reproduce.rows import CHECK, Expected, Row, joined, row
-from cohabit.reproduce.sns import sequences, throughput
+from cohabit.reproduce.sns import sequences
 from cohabit.reproduce.sns.lab import PLAIN, ROUGH, Conditions
 from cohabit.reproduce.sns.plan import FULL, Plan
+from cohabit.reproduce.sns.throughput import below_cs
 from cohabit.reproduce.tasks import Task
 
 PARAMETERS: dict[str, tuple[str, Conditions]] = {
@@ -30,8 +33,9 @@ FACTORS = {"down": 0.5, "up": 1.5}
 def cases() -> dict[str, tuple[str, Conditions]]:
     """Every parameter, down and up, and the world it matters in; the unchanged worlds for comparison."""
     found: dict[str, tuple[str, Conditions]] = {
-        "unchanged": ("nothing changed", PLAIN), "unchanged_rough": ("nothing changed, phases and error on", ROUGH),
-    }  # fmt: skip
+        "unchanged": ("nothing changed", PLAIN),
+        "unchanged_rough": ("nothing changed, phases and error on", ROUGH),
+    }
     for name, (words, world) in PARAMETERS.items():
         for way, factor in FACTORS.items():
             conditions = Conditions(world.contention, world.phases, world.profile_noise, ((name, factor),))
@@ -40,29 +44,26 @@ def cases() -> dict[str, tuple[str, Conditions]]:
 
 
 def tasks(plan: Plan) -> list[Task]:
-    """All cases on the sequences of the first set."""
-    sizes, found = plan.sizes, []
-    for name, (_, conditions) in cases().items():
-        found += sequences.tasks(
-            f"sensitivity {name}", plan.bench, plan.seed("sequences"), 1, sizes.sensitivity_sequences, sizes.jobs,
-            conditions=conditions,
-        )  # fmt: skip
+    """Return all cases on the sequences of the first set, if the user asks for them."""
+    found = []
+    for name, (_, conditions) in cases().items() if plan.options.sensitivity else ():
+        count = plan.sizes.sensitivity_sequences
+        found += sequences.tasks(plan, f"sensitivity {name}", 1, count, conditions=conditions)
     return found
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """Return how many of the three signs survive each change."""
     found = []
-    for name, (words, _) in cases().items():
+    for name, (words, _) in cases().items() if plan.options.sensitivity else ():
         (members,) = sequences.gathered(f"sensitivity {name}", results)
-        means = throughput.means(members)
-        signs = [means["sns_gain_pct"] > 0, means["beats_cs"] > 0.5, means["below_cs"] > 0.5]
+        sns, cs = (float(np.mean([one.gain_pct(strategy) for one in members])) for strategy in ("sns", "cs"))
+        beats, below = (sum(map(test, members)) / len(members) for test in (sequences.beats_cs, below_cs))
         note = joined(
-            f"SNS {means['sns_gain_pct']:+.1f} % over CE, CS {means['cs_gain_pct']:+.1f} %, "
-            f"SNS beats CS in {100 * means['beats_cs']:.0f} % of sequences and has the shorter run time in "
-            f"{100 * means['below_cs']:.0f} %",
+            f"SNS {sns:+.1f} % over CE, CS {cs:+.1f} %, SNS beats CS in {100 * beats:.0f} % of sequences and has the "
+            f"shorter run time in {100 * below:.0f} %",
             plan.shortened(len(members), FULL.sensitivity_sequences, "sequences"),
         )
         about = Expected(f"S-sensitivity.{name}", f"claims whose sign survives with {words} (of 3)", None, 3, 3, CHECK)
-        found.append(row(about, sum(signs), note))
+        found.append(row(about, sum((sns > 0, beats > 0.5, below > 0.5)), note))
     return found

@@ -7,14 +7,15 @@ The fair baseline, CE with EASY backfilling, runs beside them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from cohabit.model.profile import Profile
 from cohabit.report.paper_metrics import alpha_violations, geometric_mean, normalised_run_time, throughput_per_s
-from cohabit.reproduce.sns.lab import PLAIN, Bench, Conditions, Floats, Times, simulate, times_of
+from cohabit.reproduce.sns.lab import PLAIN, Bench, Conditions, Floats, Strategy, Times, simulate, times_of
+from cohabit.reproduce.sns.plan import Plan
 from cohabit.reproduce.tasks import Task
 from cohabit.sim.streams import stream
 from cohabit.trace.mix import generate_sequence, scaling_ratio
@@ -31,13 +32,22 @@ class Sequence20:
 
     ratio: float
     times: dict[str, Times]
-    _known: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)  # computed before
+
+    @cached_property
+    def _throughputs(self) -> dict[str, float]:
+        return {name: throughput_per_s(one.turnaround_s) or 0.0 for name, one in self.times.items()}
+
+    @cached_property
+    def _run_times(self) -> dict[str, Floats]:
+        return {name: normalised_run_time(one.run_s, self.times["ce"].run_s) for name, one in self.times.items()}
+
+    @cached_property
+    def _mean_run_times(self) -> dict[str, float]:
+        return {name: geometric_mean(each) or 0.0 for name, each in self._run_times.items()}
 
     def throughput(self, strategy: str) -> float:
         """S64."""
-        if ("throughput", strategy) not in self._known:
-            self._known["throughput", strategy] = throughput_per_s(self.times[strategy].turnaround_s)
-        return float(self._known["throughput", strategy])
+        return self._throughputs[strategy]
 
     def gain_pct(self, strategy: str, over: str = "ce") -> float:
         """Throughput of one strategy over another's, in percent."""
@@ -45,32 +55,28 @@ class Sequence20:
 
     def run_times(self, strategy: str) -> Floats:
         """S65: run times against CE, job by job."""
-        if ("run times", strategy) not in self._known:
-            found = normalised_run_time(self.times[strategy].run_s, self.times["ce"].run_s)
-            self._known["run times", strategy] = found
-        known: Floats = self._known["run times", strategy]
-        return known
+        return self._run_times[strategy]
 
     def mean_run_time(self, strategy: str) -> float:
         """S65: their geometric mean."""
-        if ("mean run time", strategy) not in self._known:
-            self._known["mean run time", strategy] = geometric_mean(self.run_times(strategy))
-        return float(self._known["mean run time", strategy])
+        return self._mean_run_times[strategy]
 
     def makespan_s(self, strategy: str) -> float:
         """From the common submission to the last end."""
         return float(self.times[strategy].turnaround_s.max())
 
+    @cached_property
+    def _violations(self) -> dict[str, int]:
+        alone = self.times["ce"].run_s
+        return {name: int(alpha_violations(one.run_s, alone).sum()) for name, one in self.times.items()}
+
     def violations(self, strategy: str = "sns") -> int:
         """S68: jobs beyond 1.1 times their CE run."""
-        if ("violations", strategy) not in self._known:
-            beyond = alpha_violations(self.times[strategy].run_s, self.times["ce"].run_s)
-            self._known["violations", strategy] = int(beyond.sum())
-        return int(self._known["violations", strategy])
+        return self._violations[strategy]
 
-    def excesses_pct(self, strategy: str = "sns") -> Floats:
-        """By how much each violation exceeds 1.1 times CE (N16)."""
-        ratios = self.run_times(strategy)
+    def excesses_pct(self) -> Floats:
+        """Return the excess of each violation over 1.1 times CE (N16)."""
+        ratios = self.run_times("sns")
         return 100 * (ratios[ratios > VIOLATION] / VIOLATION - 1)
 
 
@@ -84,7 +90,7 @@ def run_sequences(
     set_number: int,
     numbers: Sequence[int],
     jobs: int,
-    strategies: Sequence[str] = STRATEGIES,
+    strategies: Sequence[str | Strategy] = STRATEGIES,
     conditions: Conditions = PLAIN,
     profiles: tuple[Profile, ...] | None = None,
 ) -> list[Sequence20]:
@@ -95,8 +101,10 @@ def run_sequences(
         workload = generate_sequence(rng, bench.programs, jobs, ratio=RATIOS, nodes=8)
         world_seed = int(stream(seed, f"world {number} of set {set_number}").integers(0, 2**40))
         times = {
-            name: times_of(simulate(bench, name, workload, conditions, seed=world_seed, profiles=profiles))
-            for name in strategies
+            one if isinstance(one, str) else one.name: times_of(
+                simulate(bench, one, workload, conditions, seed=world_seed, profiles=profiles)
+            )
+            for one in strategies
         }
         assert all(one.finished for one in times.values()), "a job did not finish"
         found.append(Sequence20(scaling_ratio(workload, bench.programs, bench.node), times))
@@ -104,25 +112,43 @@ def run_sequences(
 
 
 def tasks(
+    plan: Plan,
     name: str,
-    bench: Bench,
-    seed: int,
     sets: int,
-    sequences: int,
-    jobs: int,
+    count: int,
     strategies: Sequence[str] = STRATEGIES,
     conditions: Conditions = PLAIN,
 ) -> list[Task]:
-    """The sets in chunks; `name` is the key of the answers."""
+    """Return the sets of a plan, `count` sequences each; `name` is the key of the answers."""
+    benches = [plan.bench] * sets
+    return chunked(name, benches, count, plan.sizes.jobs, plan.seed("sequences"), strategies, conditions)
+
+
+def chunked(
+    name: str,
+    benches: Sequence[Bench],
+    count: int,
+    jobs: int,
+    seed: int,
+    strategies: Sequence[str | Strategy],
+    conditions: Conditions,
+    run_s: float = 0.1,
+) -> list[Task]:
+    """Return one set of `count` sequences per bench, in chunks; `run_s`: roughly what one run costs."""
     found = []
-    for number in range(sets):
-        for first in range(0, sequences, CHUNK):
-            numbers = list(range(first, min(first + CHUNK, sequences)))
+    for number, bench in enumerate(benches):
+        for first in range(0, count, CHUNK):
+            numbers = list(range(first, min(first + CHUNK, count)))
             arguments = {
-                "bench": bench, "seed": seed, "set_number": number, "numbers": numbers, "jobs": jobs,
-                "strategies": strategies, "conditions": conditions,
-            }  # fmt: skip
-            cost = 0.1 * len(numbers) * len(strategies) * (2.0 if conditions.phases else 1.0)
+                "bench": bench,
+                "seed": seed,
+                "set_number": number,
+                "numbers": numbers,
+                "jobs": jobs,
+                "strategies": strategies,
+                "conditions": conditions,
+            }
+            cost = run_s * len(numbers) * len(strategies) * (2.0 if conditions.phases else 1.0)
             found.append(Task(f"{name} {number}.{first}", run_sequences, arguments, cost))
     return found
 

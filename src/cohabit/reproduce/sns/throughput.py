@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rows import Claim, Row, own, stated
 from cohabit.reproduce.sns import sequences
 from cohabit.reproduce.sns.lab import ROUGH, Conditions
 from cohabit.reproduce.sns.plan import FULL, Plan
@@ -22,39 +22,28 @@ from cohabit.reproduce.sns.sequences import (
     mean_gain_where,
 )
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 PLAIN_SETS, ROUGH_SETS, OCCUPANCY_SETS = "sequences", "rough sequences", "occupancy sequences"
 OCCUPANCY = Conditions(contention="occupancy")
+NEGATIVE = "a negative case, reported as it is"
 
 
 def tasks(plan: Plan) -> list[Task]:
     """Plain, with phases and profile error, and under the second contention model."""
-    sizes, bench, seed = plan.sizes, plan.bench, plan.seed("sequences")
-    found = sequences.tasks(
-        PLAIN_SETS, bench, seed, sizes.sets, sizes.sequences, sizes.jobs, ("ce", "cs", "sns", "ce-easy")
-    )
-    found += sequences.tasks(ROUGH_SETS, bench, seed, sizes.sets, sizes.rough_sequences, sizes.jobs, conditions=ROUGH)
-    found += sequences.tasks(
-        OCCUPANCY_SETS, bench, seed, sizes.sets, sizes.occupancy_sequences, sizes.jobs, conditions=OCCUPANCY
-    )
-    return found
-
-
-def own(name: str, claim: str, paper: float | None, low: float | None = None, high: float | None = None) -> Expected:
-    """An emergent row of our own; bands only where the specification's section 5.1 gives one."""
-    return Expected(name, claim, paper, low, high)
+    sizes, every = plan.sizes, ("ce", "cs", "sns", "ce-easy")
+    return [
+        *sequences.tasks(plan, PLAIN_SETS, sizes.sets, sizes.sequences, every),
+        *sequences.tasks(plan, ROUGH_SETS, sizes.sets, sizes.rough_sequences, conditions=ROUGH),
+        *sequences.tasks(plan, OCCUPANCY_SETS, sizes.sets, sizes.occupancy_sequences, conditions=OCCUPANCY),
+    ]
 
 
 def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     """S53 to S56 and S58, plain world; the same claims in the two other worlds."""
     sets = sequences.gathered(PLAIN_SETS, results)
     size = plan.shortened(len(sets[0]), FULL.sequences, "sequences of a set")
-    found = [
-        row_over_sets(expected(name), sets, statistic, _rng(plan, name), joined(note, size))
-        for name, (statistic, note) in _contract().items()
-    ]
-    found += [row_over_sets(about, sets, one, _rng(plan, about.id), joined(note, size)) for about, one, note in _ours()]
+    others = [own(*row[:6], note=row[6]) for row in OURS]
+    found = [plan.measured(one, sets, size) for one in _contract() + others]
     found += _elsewhere(plan, results, ROUGH_SETS, "rough", "with phases and 5 % profile error", FULL.rough_sequences)
     found += _elsewhere(
         plan, results, OCCUPANCY_SETS, "occupancy", "under the second contention model", FULL.occupancy_sequences
@@ -62,153 +51,118 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     return found
 
 
-def _loses(one: Sequence20) -> bool:
+def loses_to_cs(one: Sequence20) -> bool:
+    """Return whether SNS has no more throughput than CS."""
     return not beats_cs(one)
 
 
-def _contract() -> dict[str, tuple[Statistic, str]]:
-    """The rows of rows.csv: statistic and note."""
-    return {
-        "S54.sns_gain_pct": (mean_gain("sns"), ""),
-        "S54.cs_gain_pct": (mean_gain("cs"), "depends on q, the cache pressure of a core in the unpartitioned cache"),
-        "S54.sns_max_gain_pct": (extreme_gain("sns"), ""),
-        "S54.sns_losses_to_ce": (
-            count_of_36(lambda one: one.gain_pct("sns") < 0),
-            "a negative case, reported as it is",
-        ),
-        "S55.sns_beats_cs": (count_of_36(beats_cs), ""),
-        "S55.sns_over_cs_when_winning_pct": (mean_gain_where(beats_cs, "sns", "cs"), ""),
-        "S56.sns_runtime_below_cs": (count_of_36(lambda one: one.mean_run_time("sns") < one.mean_run_time("cs")), ""),
-        "S56.sns_worst_mean_runtime": (lambda members: max(one.mean_run_time("sns") for one in members), ""),
-        "S56.cs_worst_job_x": (lambda members: max(float(one.run_times("cs").max()) for one in members), ""),
-    }
+def loses_to_ce(one: Sequence20) -> bool:
+    """Return whether SNS has less throughput than CE."""
+    return one.gain_pct("sns") < 0
 
 
-def _ours() -> list[tuple[Expected, Statistic, str]]:
-    """Return all other rows of the paper's sequences."""
+def below_cs(one: Sequence20) -> bool:
+    """Return whether SNS has the shorter mean run time."""
+    return one.mean_run_time("sns") < one.mean_run_time("cs")
+
+
+def longer_than_ce(one: Sequence20) -> bool:
+    """Return whether the mean run time is longer than alone."""
+    return one.mean_run_time("sns") > 1
+
+
+def over_sequences(reduce: Callable[..., Any], number: Callable[[Sequence20], float]) -> Statistic:
+    """Return the mean, the largest or the smallest number of a sequence."""
+    return lambda members: float(reduce([number(one) for one in members]))
+
+
+def ratio(one: Sequence20) -> float:
+    """Return the share of core-hours by scaling programs."""
+    return one.ratio
+
+
+def run_time(strategy: str) -> Callable[[Sequence20], float]:
+    """Return the mean normalised run time of a sequence."""
+    return lambda one: one.mean_run_time(strategy)
+
+
+def slowest_job(one: Sequence20) -> float:
+    """Return the normalised run time of the slowest job under CS."""
+    return float(one.run_times("cs").max())
+
+
+def mean_makespan_min(members: Sequences) -> float:
+    """Return how long a sequence lasts under CE, on average."""
+    return float(np.mean([one.makespan_s("ce") for one in members])) / 60
+
+
+def _contract() -> list[Claim]:
+    """Return the rows of rows.csv."""
+    pressure = "depends on q, the cache pressure of a core in the unpartitioned cache"
     return [
-        (
-            own("S53.ce_makespan_min", "a sequence lasts about half an hour under CE (minutes)", 30, 20, 40),
-            lambda members: float(np.mean([one.makespan_s("ce") for one in members])) / 60,
-            "",
-        ),
-        (
-            own("S53.smallest_scaling_ratio", "smallest share of core-hours by scaling programs", 0.4, 0.4, 0.8),
-            lambda members: min(one.ratio for one in members),
-            "sequences outside 0.4 to 0.8 are drawn again",
-        ),
-        (
-            own("S53.largest_scaling_ratio", "largest share of core-hours by scaling programs", 0.8, 0.4, 0.8),
-            lambda members: max(one.ratio for one in members),
-            "sequences outside 0.4 to 0.8 are drawn again",
-        ),
-        (own("S54.sns_worst_gain_pct", "smallest gain of SNS over CE", -2.0), extreme_gain("sns", largest=False), ""),
-        (
-            own("S54.easy_gain_pct", "CE with EASY backfilling, the fair baseline, over CE", None),
-            mean_gain("ce-easy"),
-            "every job needs one node and all come at once, so reservations change nothing",
-        ),
-        (
-            own("S54.sns_gain_over_easy_pct", "mean throughput gain of SNS over CE with EASY backfilling", None, 0.0),
-            mean_gain("sns", "ce-easy"),
-            "the claim against the fair baseline: must stay above 0",
-        ),
-        (
-            own(
-                "S55.sns_over_cs_pct",
-                "mean gain of SNS over CS over all sequences (5.4 to 5.8 by the paper's parts)",
-                5.6,
-            ),
-            mean_gain("sns", "cs"),
-            "",
-        ),
-        (own("S55.sns_over_cs_max_pct", "largest gain of SNS over CS", 27.0), extreme_gain("sns", "cs"), ""),
-        (
-            own("S55.sns_losses_to_cs", "sequences where SNS is worse than CS (of 36)", 10),
-            count_of_36(_loses),
-            "a negative case, reported as it is",
-        ),
-        (own("S55.sns_below_cs_when_losing_pct", "mean loss in those", -9.1), mean_gain_where(_loses, "sns", "cs"), ""),
-        (
-            own("S55.sns_below_cs_worst_pct", "worst loss of SNS against CS", -23.2),
-            extreme_gain("sns", "cs", largest=False),
-            "",
-        ),
-        (
-            own(
-                "S56.sns_mean_runtime",
-                "mean over sequences of SNS's normalised run time (mean speedup 1.8 %)",
-                0.982,
-                0.93,
-                1.03,
-            ),
-            lambda members: float(np.mean([one.mean_run_time("sns") for one in members])),
-            "",
-        ),
-        (
-            own("S56.cs_mean_runtime", "mean over sequences of CS's normalised run time", None),
-            lambda members: float(np.mean([one.mean_run_time("cs") for one in members])),
-            "",
-        ),
-        (
-            own("S58.sequences_longer_runtime", "sequences with a longer mean run time than CE under SNS", 9),
-            count_of_36(lambda one: one.mean_run_time("sns") > 1),
-            "the paper says 9 out of 34 here and 36 elsewhere (N3)",
-        ),
+        stated("S54.sns_gain_pct", mean_gain("sns")),
+        stated("S54.cs_gain_pct", mean_gain("cs"), pressure),
+        stated("S54.sns_max_gain_pct", extreme_gain("sns")),
+        stated("S54.sns_losses_to_ce", count_of_36(loses_to_ce), NEGATIVE),
+        stated("S55.sns_beats_cs", count_of_36(beats_cs)),
+        stated("S55.sns_over_cs_when_winning_pct", mean_gain_where(beats_cs, "sns", "cs")),
+        stated("S56.sns_runtime_below_cs", count_of_36(below_cs)),
+        stated("S56.sns_worst_mean_runtime", over_sequences(max, run_time("sns"))),
+        stated("S56.cs_worst_job_x", over_sequences(max, slowest_job)),
     ]
+
+
+# All other rows of the paper's sequences: name, claim, statistic, paper's value, band, note. A band stands only where
+# the specification's section 5.1 gives one.
+REDRAWN = "sequences outside 0.4 to 0.8 are drawn again"
+OURS: tuple[tuple[str, str, Statistic, float | None, float | None, float | None, str], ...] = (
+    ("S53.ce_makespan_min", "a sequence lasts about half an hour under CE (minutes)",
+     mean_makespan_min, 30, 20, 40, ""),
+    ("S53.smallest_scaling_ratio", "smallest share of core-hours by scaling programs",
+     over_sequences(min, ratio), 0.4, 0.4, 0.8, REDRAWN),
+    ("S53.largest_scaling_ratio", "largest share of core-hours by scaling programs",
+     over_sequences(max, ratio), 0.8, 0.4, 0.8, REDRAWN),
+    ("S54.sns_worst_gain_pct", "smallest gain of SNS over CE",
+     extreme_gain("sns", largest=False), -2.0, None, None, ""),
+    ("S54.easy_gain_pct", "CE with EASY backfilling, the fair baseline, over CE",
+     mean_gain("ce-easy"), None, None, None,
+     "every job needs one node and all come at once, so reservations change nothing"),
+    ("S54.sns_gain_over_easy_pct", "mean throughput gain of SNS over CE with EASY backfilling",
+     mean_gain("sns", "ce-easy"), None, 0.0, None, "the claim against the fair baseline: must stay above 0"),
+    ("S55.sns_over_cs_pct", "mean gain of SNS over CS over all sequences (5.4 to 5.8 by the paper's parts)",
+     mean_gain("sns", "cs"), 5.6, None, None, ""),
+    ("S55.sns_over_cs_max_pct", "largest gain of SNS over CS",
+     extreme_gain("sns", "cs"), 27.0, None, None, ""),
+    ("S55.sns_losses_to_cs", "sequences where SNS is worse than CS (of 36)",
+     count_of_36(loses_to_cs), 10, None, None, NEGATIVE),
+    ("S55.sns_below_cs_when_losing_pct", "mean loss in those",
+     mean_gain_where(loses_to_cs, "sns", "cs"), -9.1, None, None, ""),
+    ("S55.sns_below_cs_worst_pct", "worst loss of SNS against CS",
+     extreme_gain("sns", "cs", largest=False), -23.2, None, None, ""),
+    ("S56.sns_mean_runtime", "mean over sequences of SNS's normalised run time (mean speedup 1.8 %)",
+     over_sequences(np.mean, run_time("sns")), 0.982, 0.93, 1.03, ""),
+    ("S56.cs_mean_runtime", "mean over sequences of CS's normalised run time",
+     over_sequences(np.mean, run_time("cs")), None, None, None, ""),
+    ("S58.sequences_longer_runtime", "sequences with a longer mean run time than CE under SNS",
+     count_of_36(longer_than_ce), 9, None, None, "the paper says 9 out of 34 here and 36 elsewhere (N3)"),
+)  # fmt: skip
 
 
 def _elsewhere(plan: Plan, results: dict[str, Any], name: str, tag: str, where: str, full: int) -> list[Row]:
     """The main claims in another world; the signs must survive, so the bands are one-sided."""
     sets = sequences.gathered(name, results)
     size = plan.shortened(len(sets[0]), full, "sequences of a set")
-    claims: list[tuple[str, str, float, float, Statistic]] = [
-        ("S54.sns_gain_pct", "mean throughput gain of SNS over CE", 19.8, 0.0, mean_gain("sns")),
-        ("S54.cs_gain_pct", "mean throughput gain of CS over CE", 13.7, 0.0, mean_gain("cs")),
-        ("S55.sns_beats_cs", "sequences where SNS beats CS (of 36)", 26, 18.0, count_of_36(beats_cs)),
-        (
-            "S56.sns_runtime_below_cs",
-            "sequences where SNS's mean normalised run time is below CS's (of 36)",
-            36,
-            18.0,
-            count_of_36(lambda one: one.mean_run_time("sns") < one.mean_run_time("cs")),
-        ),
-        (
-            "S54.sns_losses_to_ce",
-            "sequences where SNS is worse than CE (of 36)",
-            1,
-            0.0,
-            count_of_36(lambda one: one.gain_pct("sns") < 0),
-        ),
+    run_times = "sequences where SNS's mean normalised run time is below CS's (of 36)"
+    losses = "sequences where SNS is worse than CE (of 36)"
+    claims: list[tuple[str, str, Statistic, float, float, float | None]] = [
+        ("S54.sns_gain_pct", "mean throughput gain of SNS over CE", mean_gain("sns"), 19.8, 0.0, None),
+        ("S54.cs_gain_pct", "mean throughput gain of CS over CE", mean_gain("cs"), 13.7, 0.0, None),
+        ("S55.sns_beats_cs", "sequences where SNS beats CS (of 36)", count_of_36(beats_cs), 26, 18.0, None),
+        ("S56.sns_runtime_below_cs", run_times, count_of_36(below_cs), 36, 18.0, None),
+        ("S54.sns_losses_to_ce", losses, count_of_36(loses_to_ce), 1, 0.0, 18.0),
     ]
-    found = []
-    for claim, words, paper, low, statistic in claims:
-        high = 18.0 if claim.endswith("losses_to_ce") else None
-        about = Expected(f"{claim}_{tag}", f"{words}, {where}", paper, low, high)
-        note = joined("the sign must survive: band is one-sided", size)
-        found.append(row_over_sets(about, sets, statistic, _rng(plan, about.id), note))
-    return found
-
-
-def means(members: Sequences) -> dict[str, float]:
-    """The main claims of a set, for sensitivity and ablations."""
-    return {
-        "sns_gain_pct": float(np.mean([one.gain_pct("sns") for one in members])),
-        "cs_gain_pct": float(np.mean([one.gain_pct("cs") for one in members])) if "cs" in members[0].times else 0.0,
-        "beats_cs": sum(map(beats_cs, members)) / len(members) if "cs" in members[0].times else 0.0,
-        "below_cs": _below_cs(members) if "cs" in members[0].times else 0.0,
-        "mean_runtime": float(np.mean([one.mean_run_time("sns") for one in members])),
-    }
-
-
-def _below_cs(members: Sequences) -> float:
-    return sum(one.mean_run_time("sns") < one.mean_run_time("cs") for one in members) / len(members)
-
-
-def _rng(plan: Plan, name: str) -> np.random.Generator:
-    return stream(plan.seed("bootstrap"), name)
-
-
-def all_sets(results: dict[str, Any]) -> Sequence[Sequences]:
-    """Return the plain sets."""
-    return sequences.gathered(PLAIN_SETS, results)
+    note = "the sign must survive: band is one-sided"
+    return [
+        plan.measured(own(f"{claim}_{tag}", f"{words}, {where}", statistic, paper, low, high, note=note), sets, size)
+        for claim, words, statistic, paper, low, high in claims
+    ]

@@ -8,17 +8,20 @@ applied to the jobs of a trace.
 from __future__ import annotations
 
 import dataclasses
-import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
 from cohabit.report.intervals import bootstrap_interval
+from cohabit.report.paper_metrics import alpha_violations
+from cohabit.reproduce.plans import SHARED, shared_file
 from cohabit.reproduce.rows import CHECK, Expected, Row, expected, joined, missing, row
-from cohabit.reproduce.sns.lab import PLAIN, Bench, Conditions, simulate, times_of
+from cohabit.reproduce.sns.lab import PLAIN, Bench, Conditions, Strategy, simulate, times_of
 from cohabit.reproduce.sns.plan import Plan
 from cohabit.reproduce.tasks import Task
 from cohabit.sim.streams import stream
@@ -29,15 +32,13 @@ from cohabit.trace.trinity import trinity_filter
 NODES = (4096, 8192, 32768)
 RATIOS = (0.9, 0.5)
 FILE = "data/lanl/LANL-Trinity-atlas-concat.swf.xz"
-SHARED = "COHABIT_SHARED"
 Point = dict[str, float]
+Measure = Callable[[Point, Point], float | None]  # of CE and SNS
 
 
 def trace_file(shared: str = "") -> Path | None:
-    """The trace, in the folder of the environment or beside the checkout; None if it does not exist."""
-    named = shared or os.environ.get(SHARED, "")
-    folders = [Path(named)] if named else [parent / "shared" for parent in Path(__file__).resolve().parents]
-    return next((folder / FILE for folder in folders if (folder / FILE).is_file()), None)
+    """Return the trace, or None if it is not there."""
+    return shared_file(FILE, shared)
 
 
 @cache
@@ -57,21 +58,30 @@ def window(workload: Workload, jobs: int) -> Workload:
 
 
 def run(
-    bench: Bench, path: str, by: str, jobs: int, nodes: int, ratio: float | None, seed: int, conditions: Conditions
+    bench: Bench,
+    path: str,
+    by: str,
+    jobs: int,
+    nodes: int,
+    strategy: str | Strategy,
+    ratio: float | None,
+    seed: int,
+    conditions: Conditions,
 ) -> Point:
-    """One strategy on one machine: SNS at a ratio, or CE where there is none; runs in a worker."""
+    """One strategy on one machine; no ratio where programs make no difference; runs in a worker."""
     workload = window(filtered(path, by)[0], jobs)
-    name = "ce" if ratio is None else "sns"
     labelled = label_with_programs(
         workload, bench.programs, ratio or 0.5, stream(seed, f"programs {ratio}"), node=bench.node
     )
-    table = simulate(bench, name, labelled, conditions, seed=seed, nodes=nodes)
+    table = simulate(bench, strategy, labelled, conditions, seed=seed, nodes=nodes)
     times = times_of(table)
     assert times.finished, "a job of the trace did not finish"
     return {
         "wait": float(times.wait_s.mean()),
         "run": float(times.run_s.mean()),
         "turnaround": float(times.turnaround_s.mean()),
+        "longest": float(times.wait_s.max()),
+        "beyond": float(alpha_violations(times.run_s, workload.run_us / SECOND).mean()),
         "jobs": float(len(table)),
     }
 
@@ -110,6 +120,7 @@ def tasks(plan: Plan) -> list[Task]:
                     "by": by,
                     "jobs": sizes.trinity_jobs,
                     "nodes": nodes,
+                    "strategy": name.split()[0],
                     "ratio": ratio,
                     "seed": seed,
                     "conditions": conditions,
@@ -127,59 +138,49 @@ def answers(plan: Plan, results: dict[str, Any], variant: str, nodes: int, name:
     return [results[f"trinity {variant} {nodes} {name} {number}"] for number in range(seeds)]
 
 
-def gains(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
-    """Return the throughput of SNS over CE in percent, by seed."""
+def _gain(ce: Point, sns: Point) -> float | None:
+    """Throughput of SNS over CE, in percent."""
+    return 100 * (ce["turnaround"] / sns["turnaround"] - 1)
+
+
+def _wait(ce: Point, sns: Point) -> float | None:
+    """Wait of SNS over that of CE; None where no job waits under CE."""
+    return sns["wait"] / ce["wait"] if ce["wait"] > 1 else None
+
+
+def _run(ce: Point, sns: Point) -> float | None:
+    """Reduction of run times under SNS, in percent."""
+    return 100 * (1 - sns["run"] / ce["run"])
+
+
+def compared(
+    plan: Plan, results: dict[str, Any], variant: str, measure: Measure, nodes: int, ratio: float
+) -> list[float | None]:
+    """Return a measure of SNS against CE, by seed."""
     (ce,) = answers(plan, results, variant, nodes, "ce")
-    return [
-        100 * (ce["turnaround"] / sns["turnaround"] - 1)
-        for sns in answers(plan, results, variant, nodes, f"sns {ratio:g}")
-    ]
+    return [measure(ce, sns) for sns in answers(plan, results, variant, nodes, f"sns {ratio:g}")]
 
 
-def waits(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
-    """Return the wait of SNS over that of CE, by seed; None where no job waits under CE."""
-    (ce,) = answers(plan, results, variant, nodes, "ce")
-    found = answers(plan, results, variant, nodes, f"sns {ratio:g}")
-    return [sns["wait"] / ce["wait"] if ce["wait"] > 1 else None for sns in found]
-
-
-def runs(plan: Plan, results: dict[str, Any], variant: str, nodes: int, ratio: float) -> list[float | None]:
-    """Return the reduction of run times under SNS, in percent, by seed."""
-    (ce,) = answers(plan, results, variant, nodes, "ce")
-    found = answers(plan, results, variant, nodes, f"sns {ratio:g}")
-    return [100 * (1 - sns["run"] / ce["run"]) for sns in found]
-
-
-OWN = {
-    "S62.gain_4k_ratio09_pct": (
-        "throughput gain at 4096 nodes ratio 0.9 (slightly worse: S70)",
-        gains,
-        4096,
-        0.9,
-        None,
-    ),
-    "S62.gain_4k_ratio05_pct": ("throughput gain at 4096 nodes ratio 0.5", gains, 4096, 0.5, None),
-    "S62.gain_8k_ratio09_pct": (
-        "throughput gain at 8192 nodes ratio 0.9: run time outweighs wait",
-        gains,
-        8192,
-        0.9,
-        None,
-    ),
-    "S62.gain_8k_ratio05_pct": ("throughput gain at 8192 nodes ratio 0.5", gains, 8192, 0.5, None),
-    "S62.gain_32k_ratio05_pct": ("throughput gain at 32768 nodes ratio 0.5", gains, 32768, 0.5, None),
-    "S62.run_gain_4k_ratio05_pct": ("run time saved at 4096 nodes ratio 0.5", runs, 4096, 0.5, 8.0),
-}
-CONTRACT = {
-    "S62.gain_32k_ratio09_pct": (gains, 32768, 0.9),
-    "S62.wait_4k_ratio09": (waits, 4096, 0.9),
-    "S62.wait_4k_ratio05": (waits, 4096, 0.5),
-}
-DIFFERENCE = "S62.gain_32k_09_minus_05_pct"
+OWN: dict[str, tuple[str, Measure, int, float, float | None]] = {
+    "S62.gain_4k_ratio09_pct":
+        ("throughput gain at 4096 nodes ratio 0.9 (slightly worse: S70)", _gain, 4096, 0.9, None),
+    "S62.gain_4k_ratio05_pct": ("throughput gain at 4096 nodes ratio 0.5", _gain, 4096, 0.5, None),
+    "S62.gain_8k_ratio09_pct":
+        ("throughput gain at 8192 nodes ratio 0.9: run time outweighs wait", _gain, 8192, 0.9, None),
+    "S62.gain_8k_ratio05_pct": ("throughput gain at 8192 nodes ratio 0.5", _gain, 8192, 0.5, None),
+    "S62.gain_32k_ratio05_pct": ("throughput gain at 32768 nodes ratio 0.5", _gain, 32768, 0.5, None),
+    "S62.run_gain_4k_ratio05_pct": ("run time saved at 4096 nodes ratio 0.5", _run, 4096, 0.5, 8.0),
+}  # fmt: skip
 AGED = (
     "the age limit of 4 mean run times (our assumption; the paper gives none) is what waits depend on here: on a "
     "congested machine nearly every job is past it, and the queue becomes strict order behind the widest job"
 )
+CONTRACT: dict[str, tuple[Measure, int, float]] = {
+    "S62.gain_32k_ratio09_pct": (_gain, 32768, 0.9),
+    "S62.wait_4k_ratio09": (_wait, 4096, 0.9),
+    "S62.wait_4k_ratio05": (_wait, 4096, 0.5),
+}
+DIFFERENCE = "S62.gain_32k_09_minus_05_pct"
 WORDS = {
     "nodes": "the other filter, by nodes",
     "stretched": "profiles stretched from 16 to 28 processes by the law",
@@ -196,27 +197,23 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         return [missing(expected(name), why) for name in names]
     jobs = plan.sizes.trinity_jobs
     size = f"quick: {jobs} jobs in a row from the middle of the trace" if jobs else ""
-    rng = stream(plan.seed("bootstrap"), "trinity")
+    rng = plan.resampling("trinity")
+
+    def measured(about: Expected, cause: str, measure: Measure, nodes: int, ratio: float) -> Row:
+        others = {words: compared(plan, results, variant, measure, nodes, ratio)[0] for variant, words in WORDS.items()}
+        beside = [f"{words}: {_shown(value)}" for words, value in others.items()]
+        values = compared(plan, results, "main", measure, nodes, ratio)
+        return _row(about, values, joined(cause, *beside, size), rng)
+
     found = _filter_rows(str(path))
-    causes = {
-        "S62.gain_32k_ratio09_pct": _bound(plan.bench, 0.9),
-        "S62.wait_4k_ratio09": AGED,
-        "S62.wait_4k_ratio05": AGED,
-    }
     for name, (measure, nodes, ratio) in CONTRACT.items():
-        beside = [causes[name]] + [
-            f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS
-        ]
-        found.append(_row(expected(name), measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
-    apart = [
-        None if a is None or b is None else a - b
-        for a, b in zip(gains(plan, results, "main", 32768, 0.9), gains(plan, results, "main", 32768, 0.5), strict=True)
-    ]
+        cause = AGED if measure is _wait else _bound(plan.bench, 0.9)
+        found.append(measured(expected(name), cause, measure, nodes, ratio))
+    many, half = (compared(plan, results, "main", _gain, 32768, ratio) for ratio in RATIOS)
+    apart = [None if a is None or b is None else a - b for a, b in zip(many, half, strict=True)]
     found.append(_row(expected(DIFFERENCE), apart, size, rng))
     for name, (claim, measure, nodes, ratio, paper) in OWN.items():
-        about = Expected(name, claim, paper)
-        beside = [f"{WORDS[variant]}: {_shown(measure(plan, results, variant, nodes, ratio)[0])}" for variant in WORDS]
-        found.append(_row(about, measure(plan, results, "main", nodes, ratio), joined(*beside, size), rng))
+        found.append(measured(Expected(name, claim, paper), "", measure, nodes, ratio))
     return found
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from cohabit.reproduce.rows import Expected, Row, expected, joined, row_over_sets
+from cohabit.reproduce.rows import Row, joined, own, stated
 from cohabit.reproduce.sns import learning, sequences, throughput
 from cohabit.reproduce.sns.lab import PROFILE_ERROR, ROUGH, Bench, Conditions
 from cohabit.reproduce.sns.plan import FULL, Plan
-from cohabit.reproduce.sns.sequences import Sequence20, Sequences, violations_of_720
+from cohabit.reproduce.sns.sequences import Sequence20, Sequences, Statistic, violations_of_720
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.streams import stream
 
 VARIANTS = {
     "phases_only": (Conditions(phases=True), "with phases and exact profiles"),
@@ -35,9 +35,7 @@ def tasks(plan: Plan) -> list[Task]:
     sizes, bench, seed = plan.sizes, plan.bench, plan.seed("sequences")
     found = []
     for name, (conditions, _) in VARIANTS.items():
-        found += sequences.tasks(
-            f"violations {name}", bench, seed, 1, sizes.variant_sequences, sizes.jobs, ("ce", "sns"), conditions
-        )
+        found += sequences.tasks(plan, f"violations {name}", 1, sizes.variant_sequences, ("ce", "sns"), conditions)
     for first in range(0, sizes.variant_sequences, sequences.CHUNK):
         numbers = list(range(first, min(first + sequences.CHUNK, sizes.variant_sequences)))
         arguments = {"bench": bench, "seed": seed, "numbers": numbers, "jobs": sizes.jobs}
@@ -61,51 +59,38 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     said = ", ".join(f"{_words(name)} {count:.0f}" for name, count in counts.items())
     size = plan.shortened(len(rough[0]), FULL.rough_sequences, "sequences of a set, counts as of 720 jobs")
     note = f"of 720 jobs: without phases and error {off:.0f}, {said}"
+    plain_claim = own("S57.violations_plain", "the same with phases and profile error off", violations_of_720)
     found = [
-        row_over_sets(expected("S57.violations_of_720"), rough, violations_of_720, _rng(plan, "v"), joined(note, size))
+        plan.measured(stated("S57.violations_of_720", violations_of_720), rough, note, size, stream_name=_stream("v")),
+        plan.measured(plain_claim, plain, stream_name=_stream("plain")),
     ]
-    found.append(
-        row_over_sets(
-            Expected("S57.violations_plain", "the same with phases and profile error off", None), plain,
-            violations_of_720, _rng(plan, "plain"),
-        )
-    )  # fmt: skip
     for name, sets in variants.items():
         cut = plan.shortened(len(sets[0]), FULL.variant_sequences, "sequences, counts as of 720 jobs")
-        about = Expected(f"S57.violations_{name}", f"SNS runs beyond 1.1x CE {_words(name)}")
-        found.append(row_over_sets(about, sets, violations_of_720, _rng(plan, name), cut))
-    found.append(
-        row_over_sets(
-            Expected("S57.mean_excess_pct", "mean excess of those runs over 1.1x CE", 28.3), rough, _mean_excess,
-            _rng(plan, "mean"), joined("an excess is T / (1.1 T_CE) - 1 (N16)", SMALL, size),
-        )
-    )  # fmt: skip
-    found.append(
-        row_over_sets(
-            Expected("S57.max_excess_pct", "largest excess of those runs over 1.1x CE", 125.9), rough, _max_excess,
-            _rng(plan, "max"), size,
-        )
-    )  # fmt: skip
-    return found
+        claim = own(f"S57.violations_{name}", f"SNS runs beyond 1.1x CE {_words(name)}", violations_of_720)
+        found.append(plan.measured(claim, sets, cut, stream_name=_stream(name)))
+    beyond, formula = "excess of those runs over 1.1x CE", joined("an excess is T / (1.1 T_CE) - 1 (N16)", SMALL)
+    mean = own("S57.mean_excess_pct", f"mean {beyond}", excess(np.mean), 28.3, note=formula)
+    largest = own("S57.max_excess_pct", f"largest {beyond}", excess(np.max), 125.9)
+    return [
+        *found,
+        plan.measured(mean, rough, size, stream_name=_stream("mean")),
+        plan.measured(largest, rough, size, stream_name=_stream("max")),
+    ]
 
 
 def _words(name: str) -> str:
     return VARIANTS[name][1] if name in VARIANTS else "with phases and profiles learned by the profiler itself"
 
 
-def _excesses(members: Sequences) -> np.ndarray:
-    return np.concatenate([one.excesses_pct() for one in members])
+def _stream(name: str) -> str:
+    return f"violations {name}"
 
 
-def _mean_excess(members: Sequences) -> float | None:
-    found = _excesses(members)
-    return float(found.mean()) if len(found) else None
+def excess(reduce: Callable[..., Any]) -> Statistic:
+    """Return the mean or the largest excess of a set; None where no run is beyond."""
 
+    def statistic(members: Sequences) -> float | None:
+        found = np.concatenate([one.excesses_pct() for one in members])
+        return float(reduce(found)) if len(found) else None
 
-def _max_excess(members: Sequences) -> float | None:
-    found = _excesses(members)
-    return float(found.max()) if len(found) else None
-
-
-def _rng(plan: Plan, name: str) -> np.random.Generator:
-    return stream(plan.seed("bootstrap"), f"violations {name}")
+    return statistic

@@ -11,7 +11,13 @@ import msgspec
 from cohabit.model.program import WAYS_EXPONENT, Program
 
 
-class LawConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A section of a file of constants."""
+
+    why: str = ""
+
+
+class LawConstants(Section, frozen=True):
     """Contention on one node; see law.py for what each one does."""
 
     capacity_share: float
@@ -19,18 +25,16 @@ class LawConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency_knee: float
     latency_limit: float
     q: float
-    why: str = ""
 
 
-class PhaseConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a program's demands vary around its average; see phases.py."""
+class PhaseConstants(Section, frozen=True):
+    """Variation of a program's demands around its average; see phases.py."""
 
     shares: tuple[float, float, float]  # of the work, by level: calm, average, burst
     bandwidth_amplitude: float
     sensitivity_amplitude: float
     cycles_per_run: float
     least_ipc_share: float
-    why: str = ""
 
     def __post_init__(self) -> None:
         calm, average, burst = self.shares
@@ -38,20 +42,18 @@ class PhaseConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         assert calm == burst, "calm and burst weigh the same, or the mean would not be the profiled one"
 
 
-class ProfilerConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an exclusive run is measured; see profiler.py."""
+class ProfilerConstants(Section, frozen=True):
+    """Measurement of an exclusive run; see profiler.py."""
 
     sampled_ways: tuple[int, ...]
     episode_s: float
     curve_run_cost: float
-    why: str = ""
 
 
-class RecorderConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the bandwidth of nodes is recorded; see recorder.py."""
+class RecorderConstants(Section, frozen=True):
+    """Recording of the bandwidth of nodes; see recorder.py."""
 
     episode_s: float
-    why: str = ""
 
 
 class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,13 +65,8 @@ class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recorder: RecorderConstants
 
 
-def frozen_constants() -> Constants:
-    """Return the numbers of the file."""
-    text = resources.files("cohabit.sim.machine").joinpath("constants.json").read_bytes()
-    return msgspec.json.decode(text, type=Constants)
-
-
-CONSTANTS = frozen_constants()
+_FILE = resources.files("cohabit.sim.machine").joinpath("constants.json")
+CONSTANTS = msgspec.json.decode(_FILE.read_bytes(), type=Constants)
 
 
 def calibration_hash(programs: Iterable[Program] = (), constants: Constants = CONSTANTS) -> str:

@@ -52,7 +52,7 @@ Mask = int | Pool | None  # ways of its own, a mask shared with others, or what 
 
 
 class NodeState(NamedTuple):
-    """What the law says of a node; the tuples follow the order of the loads."""
+    """The result of the law for a node; the tuples follow the order of the loads."""
 
     ways: tuple[float, ...]
     rates: tuple[float, ...]  # against an exclusive run at the same scale
@@ -174,8 +174,10 @@ def node_state(
     waiting = latency(demands, [load.mu for load in loads], cap, law, held)
     slowed = [_slowed(load, waiting) for load in loads]
     if held:
-        slowed = [min(factor, most / gbs) if gbs > most else factor
-                  for factor, gbs, most in zip(slowed, demands, held, strict=True)]  # fmt: skip
+        slowed = [
+            min(factor, most / gbs) if gbs > most else factor
+            for factor, gbs, most in zip(slowed, demands, held, strict=True)
+        ]
     rates = [share * load.ipc(own) * factor for load, own, factor in zip(loads, ways, slowed, strict=True)]
     drawn = sum(gbs * factor for gbs, factor in zip(demands, slowed, strict=True))
     return NodeState(tuple(ways), tuple(rates), waiting, min(drawn, cap))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,33 +26,31 @@ Members = tuple[tuple[int, int], ...]  # (number of the resident, code of its ma
 Segment = tuple[int, float, float]  # from this instant on: progress relative to the CE run, fewest ways on any node
 
 
+@dataclass(slots=True, eq=False)
 class _Resident:
     """A job on the machine."""
 
-    __slots__ = (
-        "cores", "exclusive", "job_id", "level", "loads", "nodes", "number", "rate", "rates", "shape", "ways",
-    )  # fmt: skip
-
-    def __init__(self, number: int, job_id: str, shape: Shape, cores: int, exclusive: bool, nodes: Nodes) -> None:
-        self.number, self.job_id, self.shape = number, job_id, shape
-        self.cores = cores  # taken on each node; 0: all of them
-        self.exclusive = exclusive
-        self.nodes = nodes
-        self.level = phases.AVERAGE
-        self.loads: dict[int, tuple[int, float]] = {}  # by group of nodes: number of its load, speed at its scale
-        self.rates: dict[int, float] = {}  # progress by class of its nodes
-        self.ways: dict[int, float] = {}
-        self.rate = 0.0  # the least of the rates; not known yet
+    number: int
+    job_id: str
+    shape: Shape
+    cores: int  # taken on each node; 0: all of them
+    exclusive: bool
+    nodes: Nodes
+    level: int
+    loads: dict[int, tuple[int, float]] = field(default_factory=dict)  # by group of nodes: load number, speed at scale
+    rates: dict[int, float] = field(default_factory=dict)  # progress by class of its nodes
+    ways: dict[int, float] = field(default_factory=dict)
+    rate: float = 0.0  # the least of the rates; not known yet
 
 
+@dataclass(slots=True, eq=False)
 class _NodeClass:
     """Nodes that are in the same state."""
 
-    __slots__ = ("count", "gbs", "group", "members")
-
-    def __init__(self, group: int, members: Members, count: int) -> None:
-        self.group, self.members, self.count = group, members, count
-        self.gbs = 0.0
+    group: int
+    members: Members
+    count: int
+    gbs: float = 0.0
 
 
 class Machine:
@@ -86,8 +85,7 @@ class Machine:
         nodes = _expanded(command.nodes)
         shape = shape_of(program, processes, len(nodes), command.scale, command.cores)
         number, self._arrived = self._arrived, self._arrived + 1
-        resident = _Resident(number, job_id, shape, command.cores, command.exclusive, nodes)
-        resident.level = level
+        resident = _Resident(number, job_id, shape, command.cores, command.exclusive, nodes, level)
         self._residents[number], self._numbers[job_id] = resident, number
         if self.segments is not None:
             self.segments[job_id] = []

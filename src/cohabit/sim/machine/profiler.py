@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.model.cluster import hardware_key
 from cohabit.model.command import StartJob
 from cohabit.model.curve import Curve, never_falling
 from cohabit.model.event import ProfileLearned
-from cohabit.model.hardware import hardware_key
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.model.units import seconds
@@ -51,10 +51,12 @@ class Profiler:
             program = self.truth.programs.get(job.program)
             known = program is not None and command.scale == 1
             measured = ScaleProfile(
-                command.scale, seconds(elapsed_us), measured_at_us=now_us,
+                command.scale,
+                seconds(elapsed_us),
+                measured_at_us=now_us,
                 communication=program.communication if known and program is not None else -1.0,
                 counters=program.counters if known and program is not None else {},
-            )  # fmt: skip
+            )
         return ProfileLearned(job.program, job.processes, measured, hardware_key(self.truth.groups[group]))
 
     def sampled_ways(self, program: str, group: int) -> tuple[int, ...]:
@@ -83,9 +85,12 @@ class Profiler:
             misses = Curve(ways, self._readings(table, allocation, shares, rng))
         rounds = np.bincount(allocation, minlength=len(ways))
         return ScaleProfile(
-            command.scale, ipc=Curve(ways, never_falling(ipc, rounds.tolist())), bandwidth_gbs=Curve(ways, gbs),
-            miss_rate=misses, measured_at_us=now_us,
-        )  # fmt: skip
+            command.scale,
+            ipc=Curve(ways, never_falling(ipc, rounds.tolist())),
+            bandwidth_gbs=Curve(ways, gbs),
+            miss_rate=misses,
+            measured_at_us=now_us,
+        )
 
     def _episodes(
         self, allocations: int, elapsed_s: float, track: Track
@@ -136,9 +141,11 @@ def noisy_profile(profile: Profile, sigma: float, rng: np.random.Generator) -> P
 
     scales = tuple(
         msgspec.structs.replace(
-            one, ipc=blurred(one.ipc, rising=True), bandwidth_gbs=blurred(one.bandwidth_gbs),
+            one,
+            ipc=blurred(one.ipc, rising=True),
+            bandwidth_gbs=blurred(one.bandwidth_gbs),
             miss_rate=blurred(one.miss_rate),
         )
         for one in profile.scales
-    )  # fmt: skip
+    )
     return msgspec.structs.replace(profile, scales=scales)

@@ -1,4 +1,4 @@
-"""How much memory bandwidth every node drew in every episode of a run: the matrix behind a heat map (S59)."""
+"""Record how much memory bandwidth every node drew in every episode of a run: the matrix behind a heat map (S59)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from cohabit.sim.machine.law import Load, Mask, NodeState, Pool
 
 
 class Shape(NamedTuple):
-    """What determines a job's load: two runs with equal shapes are interchangeable."""
+    """All that determines a job's load: two runs with equal shapes are interchangeable."""
 
     program: str
     density: float  # processes on a node of the compact run
@@ -111,9 +111,16 @@ class Truth:
             masks = [mask_of(code) for _, code in mix]
             held = [held_gbs(code, node, load.cores) for (_, code), load in zip(mix, loads, strict=True)]
             found = self._states[group, mix] = law.node_state(
-                loads, masks, node.ways, partial(stream_gbs, node), self.contention, self.q, self.constants.law,
-                node.cores, held if min(held) < math.inf else (),
-            )  # fmt: skip
+                loads,
+                masks,
+                node.ways,
+                partial(stream_gbs, node),
+                self.contention,
+                self.q,
+                self.constants.law,
+                node.cores,
+                held if min(held) < math.inf else (),
+            )
         return found
 
     def speed(self, shape: Shape, group: int) -> float:
@@ -153,11 +160,8 @@ class Truth:
         program, node = self.programs.get(shape.program), self.groups[group]
         if program is None:
             return Load(shape.cores, 0.0, lambda ways: 1.0, lambda ways: 0.0, 1.0)
-        most, ipc, demand = (
-            total_ways(program, node),
-            self._ipc(program, shape, node),
-            self._demand(program, shape, node),
-        )
+        most, ipc = total_ways(program, node), self._ipc(program, shape, node)
+        demand = self._demand(program, shape, node)
         if level != phases.AVERAGE:
             ceiling = DEMAND_CEILING * stream_gbs(node, shape.cores)
             room = ceiling / demand(most) if demand(most) > 0 else 1.0

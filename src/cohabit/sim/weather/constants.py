@@ -6,9 +6,11 @@ from importlib import resources
 
 import msgspec
 
+from cohabit.sim.machine.constants import Section
 
-class SeriesConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the load of one shared resource changes with time; see series.py."""
+
+class SeriesConstants(Section, frozen=True):
+    """Changes of the load of one shared resource with time; see series.py."""
 
     base: float
     drift: float
@@ -19,29 +21,26 @@ class SeriesConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     height: float
     height_spread: float
     jitter: float
-    why: str = ""
 
 
-class SpikeConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SpikeConstants(Section, frozen=True):
     """Some bad days in a long time."""
 
     begins: float  # share of the whole time
     days_per_half_year: float
     more_often: float
     higher: float
-    why: str = ""
 
 
-class PodConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PodConstants(Section, frozen=True):
     """A reserved part of the machine."""
 
     network_share: float
     filesystem_share: float
     leaf_nodes: int
-    why: str = ""
 
 
-class NoiseConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoiseConstants(Section, frozen=True):
     """The job that only makes traffic."""
 
     node_share: float
@@ -50,26 +49,23 @@ class NoiseConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     light: float
     strength: float
     heavy: float  # calibrated
-    why: str = ""
 
 
-class LawConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LawConstants(Section, frozen=True):
     """The effect of load on the jobs that depend on it."""
 
     knee: float
     early: float  # share of its work in which a program depends on others; 1: all of it
-    why: str = ""
 
 
-class TelemetryConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How often counters are read and reported."""
+class TelemetryConstants(Section, frozen=True):
+    """Intervals at which counters are read and reported."""
 
     sample_s: int
     tell_s: int
-    why: str = ""
 
 
-class CanaryConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CanaryConstants(Section, frozen=True):
     """The two small MPI programs run before a job."""
 
     send_s: float
@@ -77,7 +73,6 @@ class CanaryConstants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reduce_s: float
     cost_s: float
     spread: float
-    why: str = ""
 
 
 class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,10 +88,5 @@ class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     canary: CanaryConstants
 
 
-def frozen_constants() -> Constants:
-    """Return the numbers of the file."""
-    text = resources.files("cohabit.sim.weather").joinpath("constants.json").read_bytes()
-    return msgspec.json.decode(text, type=Constants)
-
-
-CONSTANTS = frozen_constants()
+_FILE = resources.files("cohabit.sim.weather").joinpath("constants.json")
+CONSTANTS = msgspec.json.decode(_FILE.read_bytes(), type=Constants)

@@ -1,4 +1,4 @@
-"""What counters of nodes show of the hidden state: some a lot, some little, most nothing. Noise from a named stream.
+"""Counters of nodes, which show the hidden state: some a lot, some little, most nothing. Noise from a named stream.
 
 A counter is (floor + its part of each kind of load) x log-normal noise. Which counter shows what is an assumption made
 from its meaning (model/telemetry_counters.py): data and packets follow a node's own traffic, credits and congestion
@@ -40,29 +40,11 @@ SHOWN: dict[str, tuple[int, float, float]] = {  # counter -> kind of load, sprea
     **_each("writeback_from_pressure writeback_from_writepage", SLOW_IO, FAITHFUL),
     **_each("fsync inode_permission getattr", SLOW_IO, ROUGH, 0.5),
 }
-LIVELY = frozenset(  # counters that move without meaning anything here
-    [
-        "multicast_xmit_packets",
-        "multicast_rcv_packets",
-        "DcMcXmitPkts",
-        "DcMcRcvPkts",
-        "KmemWait",
-        "CcePciCrSt",
-        "CcePciTrSt",
-        "DcXmitCorr",
-        "DcRcvCorrCnt",
-        "ioctl",
-        "mmap",
-        "setattr",
-        "truncate",
-        "flock",
-        "statfs",
-        "alloc_inode",
-        "setxattr",
-        "getxattr",
-        "listxattr",
-    ]
-)
+LIVELY = {  # counters that move without meaning anything here
+    "multicast_xmit_packets", "multicast_rcv_packets", "DcMcXmitPkts", "DcMcRcvPkts", "KmemWait", "CcePciCrSt",
+    "CcePciTrSt", "DcXmitCorr", "DcRcvCorrCnt", "ioctl", "mmap", "setattr", "truncate", "flock", "statfs",
+    "alloc_inode", "setxattr", "getxattr", "listxattr",
+}  # fmt: skip
 COUNTERS = tuple(one for source in PAPER_SOURCES for one in SOURCES[source])
 NAMES = tuple(one.full_name for one in COUNTERS)
 COLUMNS = NAMES + CANARY_TIMES

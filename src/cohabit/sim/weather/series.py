@@ -81,19 +81,20 @@ class Series:
 
 @dataclass
 class Noise:
-    """How much traffic the noise job makes: an amount, held for some time, then another."""
+    """Traffic of the noise job: an amount, held for some time, then another."""
 
     seed: int
     constants: NoiseConstants
     step_s: int
     _levels: list[float] = field(default_factory=list)
-    _rng: np.random.Generator | None = None
+    _rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rng = stream(self.seed, "weather noise job")
 
     def at(self, step: int) -> float:
         """Return its level in this step."""
         about = self.constants
-        if self._rng is None:
-            self._rng = stream(self.seed, "weather noise job")
         while len(self._levels) <= step:
             heavy, amount, hold_min = self._rng.random(), self._rng.random(), self._rng.exponential()
             level = about.strength if heavy < about.heavy else about.light * float(amount)

@@ -58,16 +58,16 @@ class Weather:
     changed: bool = False  # whether rates must be computed again
     _step: int = -1
     _guests: dict[str, Guest] = field(default_factory=dict)
-    _samples: deque[Table] = field(default_factory=deque)
-    _sampler: Sampler | None = None
-    _near: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    sampler: Sampler = field(init=False)  # reads the counters
+    _samples: deque[Table] = field(init=False)
+    _near: NDArray[np.bool_] = field(init=False)  # nodes on leaf switches of the noise job
 
     def __post_init__(self) -> None:
         leaf = self.constants.pod.leaf_nodes
         self._near = np.isin(np.arange(self.nodes) // leaf, np.unique(self.noise_nodes // leaf))
         self._samples = deque(maxlen=WINDOW_US // self.step_us)
         canary = self.constants.canary if self.canaries else None
-        self._sampler = Sampler(stream(self.seed, "weather counters"), canary)
+        self.sampler = Sampler(stream(self.seed, "weather counters"), canary)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -104,12 +104,6 @@ class Weather:
         count = WINDOW_US // self.step_us
         samples = [self.sampler.sample(self.node_state(step)) for step in range(last - count, last)]
         return self.sampler.window(now_us, samples, self.node_state(last - 1))
-
-    @property
-    def sampler(self) -> Sampler:
-        """Return the reader of the counters."""
-        assert self._sampler is not None
-        return self._sampler
 
     # ---- jobs -------------------------------------------------------------------------------------------------------
 
@@ -234,9 +228,7 @@ def noise_nodes_of(nodes: int, constants: Constants = CONSTANTS) -> NDArray[np.i
     leaf, share = min(constants.pod.leaf_nodes, nodes), constants.noise.node_share
     leaves = np.arange(0, -(-nodes // leaf), 2)
     each = max(1, round(share * nodes / len(leaves)))
-    found = [
-        np.arange(min((at + 1) * leaf, nodes) - each, min((at + 1) * leaf, nodes)) for at in leaves.tolist()
-    ]  # fmt: skip
+    found = [np.arange(min((at + 1) * leaf, nodes) - each, min((at + 1) * leaf, nodes)) for at in leaves.tolist()]
     return np.concatenate(found)
 
 
@@ -253,9 +245,16 @@ def weather_of(
 ) -> Weather:
     """Return a reserved part of the machine, with the noise job on 1/16 of its nodes (to be drained) or without."""
     return Weather(
-        seed, nodes, tempers, reserved(seed, constants, noise), constants, begin_us, telling, canaries,
+        seed,
+        nodes,
+        tempers,
+        reserved(seed, constants, noise),
+        constants,
+        begin_us,
+        telling,
+        canaries,
         noise_nodes=noise_nodes_of(nodes, constants) if noise else np.zeros(0, np.int64),
-    )  # fmt: skip
+    )
 
 
 def production_weather(

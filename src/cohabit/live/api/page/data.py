@@ -1,12 +1,12 @@
 """The routes by which the page reads a live controller. Only operators see jobs of other users, as in the whole API.
 
-These routes serve the page and may change with it; programs use docs/api.md. The shapes are those of app/view/run.py,
-which serves a finished run: the page does not know which of the two answers.
+These routes serve the page and may change with it; programs use docs/api.md. The types of the answers are those of a
+finished run (documents.py).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from fastapi import APIRouter, Query, Response
@@ -15,13 +15,14 @@ from pydantic import Field
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.credentials import Caller
+from cohabit.live.api.looking import PAGE
 from cohabit.live.api.page import learning as page_learning
 from cohabit.live.api.page import views as page_views
-from cohabit.live.api.page.packing import KIND, packed
-from cohabit.live.api.page.series import series
+from cohabit.live.api.page.charts import KIND, packed, series
+from cohabit.live.api.page.documents import About, Domains, GanttColumns, GanttHeader, JobLine, JobList, OneJob
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import Job, Service, Who, reply
+from cohabit.live.api.routes import Identified, Job, Service, reply
 from cohabit.live.api.views import history
 from cohabit.live.controller.records import Record
 from cohabit.model.profile import owner_of
@@ -35,32 +36,40 @@ SERIES_S = 6 * 3600.0
 SERIES_MOST = 5_000  # ended jobs read for one chart
 GANTT_MOST = 100_000
 FIRST_SPAN_S = 3600
-PAGE = 1000
 STATES = ("running", "done", "failed", "killed", "cancelled", "lost", "other")
 
 
 @router.get("/about")
-async def about(parts: Service, caller: Who) -> Response:
+async def about(parts: Service, caller: Identified) -> Response:
     """Describe the controller and the caller."""
     cluster = parts.living.cluster
     names = parts.living.policies.names
-    return reply({
-        "source": "live", "version": parts.version, "title": parts.living.domain or "this machine",
-        "user": caller.user, "role": caller.role, "nodes": cluster.nodes, "cores": cluster.cores,
-        "policy": " + ".join(str(value) for value in names.values() if isinstance(value, str)), "runs": [],
-        "from": None, "until": None, "coupled": parts.living.policies.mates is not None,
-    })  # fmt: skip
+    found: About = {
+        "source": "live",
+        "version": parts.version,
+        "title": parts.living.domain or "this machine",
+        "user": caller.user,
+        "role": caller.role,
+        "nodes": cluster.nodes,
+        "cores": cluster.cores,
+        "policy": " + ".join(value for value in names.values() if isinstance(value, str)),
+        "runs": [],
+        "from": None,
+        "until": None,
+        "coupled": parts.living.policies.mates is not None,
+    }
+    return reply(found)
 
 
 @router.get("/overview")
-async def overview(parts: Service, caller: Who) -> Response:
+async def overview(parts: Service, caller: Identified) -> Response:
     """Return every node in columns, and counts of jobs."""
-    found = await parts.controller.ask(page_views.overview)
-    return reply(found | {"at": parts.living.clock.now_us() / SECOND})
+    now_us = parts.living.clock.now_us()
+    return reply(await parts.controller.ask(lambda core: page_views.overview(core, now_us)))
 
 
 @router.get("/series")
-async def over_time(parts: Service, caller: Who) -> Response:
+async def over_time(parts: Service, caller: Identified) -> Response:
     """Return the last hours: jobs started, ended and waiting, cores in use; of all users, without names."""
     now_us = parts.living.clock.now_us()
     from_us = now_us - round(SERIES_S * SECOND)
@@ -70,13 +79,14 @@ async def over_time(parts: Service, caller: Who) -> Response:
         from_us = max(from_us, int(ended[0].end_us or from_us))
     first = min([*living[0].tolist(), *(one.submit_us or now_us for one in ended)], default=now_us)
     from_us = max(from_us, min(first, now_us - 600 * SECOND))
-    past = np.array(
-        [[one.submit_us or 0, one.start_us if one.start_us is not None else NEVER,
-          one.end_us if one.end_us is not None else NEVER, one.cores] for one in ended],
-        np.int64,
-    ).reshape(-1, 4).T  # fmt: skip
+    rows = [(one.submit_us or 0, _or_never(one.start_us), _or_never(one.end_us), one.cores) for one in ended]
+    past = np.array(rows, np.int64).reshape(-1, 4).T
     joined = [np.concatenate(pair) for pair in zip(past, living, strict=True)]
-    return reply(series(joined[0], joined[1], joined[2], joined[3], NEVER, from_us, now_us))
+    return reply(series(joined[0], joined[1], joined[2], joined[3], from_us, now_us))
+
+
+def _or_never(at_us: int | None) -> int:
+    return NEVER if at_us is None else at_us
 
 
 def _living_columns(core: SchedulerCore) -> list[np.ndarray[Any, Any]]:
@@ -88,27 +98,15 @@ def _living_columns(core: SchedulerCore) -> list[np.ndarray[Any, Any]]:
     return [jobs[columns.SUBMIT], start, np.full(len(rows), NEVER), jobs[columns.CORES]]
 
 
-async def _ended(parts: Parts, since_us: int, now_us: int, whose: int | None, most: int) -> list[Record]:
+async def _ended(parts: Parts, since_us: int, now_us: int, owner: int | None, most: int) -> list[Record]:
     """Return the latest jobs that ended since then, by their end; search in growing spans, not in all records."""
     span_us = FIRST_SPAN_S * SECOND
     while True:
         begin_us = max(since_us, now_us - span_us)
-        found = await _ended_since(parts, begin_us, whose)
+        found = [one async for page in parts.looking.ended(begin_us, 2**62, owner) for one in page]
         if begin_us == since_us or len(found) >= most:
             return found[-most:]
         span_us *= 6
-
-
-async def _ended_since(parts: Parts, since_us: int, whose: int | None) -> list[Record]:
-    found: list[Record] = []
-    behind: tuple[int, str] | None = None
-    while True:
-        page = await parts.looking.between(since_us, 2**62, whose, PAGE, behind)
-        found += page
-        if len(page) < PAGE:
-            return found
-        assert page[-1].end_us is not None
-        behind = (page[-1].end_us, page[-1].job_id)
 
 
 # ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -116,39 +114,42 @@ async def _ended_since(parts: Parts, since_us: int, whose: int | None) -> list[R
 
 @router.get("/jobs")
 async def jobs(
-    parts: Service, caller: Who, view: Views = "all", find: Annotated[str, Query(max_length=100)] = "",
-    sort: Sorts = "submitted_at", down: bool = False, first: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    parts: Service,
+    caller: Identified,
+    view: Views = "all",
+    find: Annotated[str, Query(max_length=100)] = "",
+    sort: Sorts = "submitted_at",
+    down: bool = False,
+    first: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
     most: Annotated[int, Query(ge=1, le=500)] = 50,
-) -> Response:  # fmt: skip
+) -> Response:
     """Return a part of the jobs, sorted; of the finished jobs, the latest."""
     owner = _owner(caller)
     if view == "finished":
         return reply(await _finished(parts, caller, find, first, most))
     wanted = "queued" if view == "waiting" else view
     now_us = parts.living.clock.now_us()
-
-    def look(core: SchedulerCore) -> dict[str, Any]:
-        return page_views.living_jobs(core, owner, wanted, find, sort, down, first, most, now_us)
-
-    found = await parts.controller.ask(look)
+    found = await parts.controller.ask(
+        lambda core: page_views.living_jobs(core, owner, wanted, find, sort, down, first, most, now_us)
+    )
     for one in found["jobs"]:
-        one["user"] = await parts.accounts.name_of(one["user"])
+        one["user"] = await parts.accounts.name_of(int(one["user"]))
     return reply(found)
 
 
-async def _finished(parts: Parts, caller: Caller, find: str, first: int, most: int) -> dict[str, Any]:
+async def _finished(parts: Parts, caller: Caller, find: str, first: int, most: int) -> JobList:
     """Return finished jobs, the latest first; a search covers the latest thousand."""
     page = await parts.looking.page("finished", _owner(caller), PAGE, None)
-    views = []
+    views: list[JobLine] = []
     for one in page.jobs:
         found = await parts.looking.view(one, caller)
-        if not find or find.lower() in f"{found['job']} {found['program'] or ''}".lower():
-            views.append(found | {"nodes": len(found["nodes"] or ())})
+        if not find or find.lower() in f"{found['job']} {found['program']}".lower():
+            views.append(cast(JobLine, {**found, "nodes": len(found["nodes"])}))
     return {"jobs": views[first : first + most], "total": len(views), "more": page.before is not None}
 
 
 @router.get("/jobs/{job}")
-async def one_job(job: Job, parts: Service, caller: Who) -> Response:
+async def one_job(job: Job, parts: Service, caller: Identified) -> Response:
     """Return one job: its document in the API, its placement, and why it waited."""
     view = await parts.looking.full_view(job, caller)
     owner, now_us = _owner(caller), parts.living.clock.now_us()
@@ -159,35 +160,45 @@ async def one_job(job: Job, parts: Service, caller: Who) -> Response:
     why = view["why"] or explained.why
     if view["state"] == "queued":
         parts.waits.note(job, now_us, why)
-    return reply({
-        "job": view, "placement": placement, "why": why, "mates": mates,
+    found: OneJob = {
+        "job": view,
+        "placement": placement,
+        "why": why,
+        "mates": mates,
         "history": history(parts.waits.with_those_of(job, explained.history)),
-        "actions": _actions(view["state"]), "at": now_us / SECOND,
-    })  # fmt: skip
+        "actions": _actions(view["state"]),
+        "at": now_us / SECOND,
+    }
+    return reply(found)
 
 
 def _actions(state: str) -> list[str]:
     """Return the actions allowed in this state; every caller that may see a job may use them."""
-    return {"queued": ["hold", "cancel"], "held": ["release", "cancel"], "starting": ["cancel"],
-            "running": ["requeue", "cancel"]}.get(state, [])  # fmt: skip
+    return {
+        "queued": ["hold", "cancel"],
+        "held": ["release", "cancel"],
+        "starting": ["cancel"],
+        "running": ["requeue", "cancel"],
+    }.get(state, [])
 
 
 @router.get("/nodes/{node}")
-async def one_node(node: Annotated[int, Field(ge=0, le=2**31)], parts: Service, caller: Who) -> Response:
+async def one_node(node: Annotated[int, Field(ge=0, le=2**31)], parts: Service, caller: Identified) -> Response:
     """Return the jobs on a node and their shares."""
     if node >= parts.living.cluster.nodes:
         raise Refusal(404, "there is no such node", f"node {node}", "cohabit nodes lists them")
     owner, now_us = _owner(caller), parts.living.clock.now_us()
     found = await parts.controller.ask(lambda core: page_views.node_view(core, node, owner, now_us))
-    actions = ["drain" if found["state"] == "up" else "resume"] if caller.operates else []
-    return reply(found | {"actions": actions, "at": now_us / SECOND})
+    if caller.operates:
+        found["actions"] = ["drain" if found["state"] == "up" else "resume"]
+    return reply(found)
 
 
 # ---- profiles and predictions ---------------------------------------------------------------------------------------
 
 
 @router.get("/programs")
-async def programs(parts: Service, caller: Who) -> Response:
+async def programs(parts: Service, caller: Identified) -> Response:
     """Return curves, classes and exploration of shared profiles and the caller's own; operators see all users'."""
     found = await parts.controller.ask(lambda core: page_learning.programs(core, _profile_owner(caller)))
     for one in found["programs"]:
@@ -196,7 +207,7 @@ async def programs(parts: Service, caller: Who) -> Response:
 
 
 @router.get("/predictions")
-async def predictions(parts: Service, caller: Who) -> Response:
+async def predictions(parts: Service, caller: Identified) -> Response:
     """Return the predicted slowdowns between programs and the state of the variability gates."""
     now_us = parts.living.clock.now_us()
     found = await parts.controller.ask(lambda core: page_learning.predictions(core, now_us, _profile_owner(caller)))
@@ -211,17 +222,18 @@ async def predictions(parts: Service, caller: Who) -> Response:
 
 
 @router.get("/domains")
-async def domains(parts: Service, caller: Who) -> Response:
+async def domains(parts: Service, caller: Identified) -> Response:
     """Return the jobs with mates in other domains."""
     owner, now_us = _owner(caller), parts.living.clock.now_us()
-    return reply({"coupling": await parts.controller.ask(lambda core: page_learning.domains(core, owner, now_us)),
-                  "at": now_us / SECOND})  # fmt: skip
+    coupling = await parts.controller.ask(lambda core: page_learning.domains(core, owner, now_us))
+    found: Domains = {"coupling": coupling, "at": now_us / SECOND}
+    return reply(found)
 
 
 @router.get("/gantt")
 async def gantt(
-    parts: Service, caller: Who, most: Annotated[int, Query(ge=1, le=GANTT_MOST)] = 20_000
-) -> Response:  # fmt: skip
+    parts: Service, caller: Identified, most: Annotated[int, Query(ge=1, le=GANTT_MOST)] = 20_000
+) -> Response:
     """Return which job had which nodes when, in packed columns: the latest jobs that ended, and the running ones."""
     owner, now_us = _owner(caller), parts.living.clock.now_us()
     running = await parts.looking.page("running", owner, PAGE, None)
@@ -235,23 +247,23 @@ async def gantt(
     job, first, count = np.array(bars, np.int32).reshape(-1, 3).T
     times = np.array([[one.submit_us or 0, one.start_us or 0, one.end_us or now_us] for one in records], float)
     submit, start, end = times.reshape(-1, 3).T / SECOND
-    header = {
-        "ids": [one.job_id for one in records], "programs": list(programs_seen), "states": list(STATES),
-        "nodes": parts.living.cluster.nodes, "until": now_us / SECOND,
+    header: GanttHeader = {
+        "ids": [one.job_id for one in records],
+        "programs": list(programs_seen),
+        "states": list(STATES),
+        "nodes": parts.living.cluster.nodes,
+        "until": now_us / SECOND,
         "shared": not parts.living.policies.placer.exclusive,
         "from": float(start.min()) if len(records) else now_us / SECOND - 600,
-    }  # fmt: skip
-    arrays = {
-        "submit": submit, "start": start, "end": end,
-        "program": np.array([programs_seen[one.program] for one in records], np.int32),
-        "state": np.array([_state_code(one.status) for one in records], np.int32), "bar_job": job, "bar_first": first,
-        "bar_count": count,
-    }  # fmt: skip
-    return Response(packed(header, arrays), media_type=KIND)
+    }
+    program = np.array([programs_seen[one.program] for one in records], np.int32)
+    state = np.array([_state_code(one.status or "running") for one in records], np.int32)
+    arrays = GanttColumns(submit, start, end, program, state, job, first, count)
+    return Response(packed(header, arrays._asdict()), media_type=KIND)
 
 
-def _state_code(status: str) -> int:
-    return STATES.index(status or "running") if (status or "running") in STATES else len(STATES) - 1
+def _state_code(state: str) -> int:
+    return STATES.index(state if state in STATES else "other")
 
 
 def _profile_owner(caller: Caller) -> str | None:

@@ -3,7 +3,7 @@
 The key is in the part of the link after '#', which browsers do not send; it is valid once and for two minutes. The
 page proves that it has the key, and the server that it knows it; the key is not sent. A token that a user types in is
 sent once, after the server has proved that it knows the token's hash; the page then keeps a session, too. Sessions are
-tokens in this process's memory (tokens.py) that sign requests (page_sessions.py). They cannot make tokens. There is no
+tokens in this process's memory (tokens.py) that sign requests (sessions.py). They cannot make tokens. There is no
 cookie: a browser would send it to every port of this machine.
 """
 
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.page.sessions import Entered, enter, same, signature
 from cohabit.live.api.problems import Refusal
-from cohabit.live.api.routes import Service, Who, reply
+from cohabit.live.api.routes import Identified, Service, reply
 from cohabit.live.api.tokens import Token, hash_of
 
 router = APIRouter(prefix="/v1/page", include_in_schema=False)
@@ -89,7 +89,7 @@ class PageDoor:
 
 
 @router.post("/link", status_code=201)
-async def link(request: Request, parts: Service, caller: Who) -> Response:
+async def link(request: Request, parts: Service, caller: Identified) -> Response:
     """Make a link for the caller's browser; over the socket only: a token opens the page without a link."""
     door: PageDoor = request.app.state.page_door
     if not caller.local or door.address is None:
@@ -128,12 +128,13 @@ async def enter_page(entry: Entry, request: Request, parts: Service) -> Response
 
     made = await parts.change(caller, "enter page", f"for {caller.user}", add())
     parts.sessions.open(made.id, entered.secret)
-    return reply({"id": made.id, "nonce": entered.nonce, "proof": entered.proof, "user": caller.user,
-                  "at": time.time()})  # fmt: skip
+    return reply(
+        {"id": made.id, "nonce": entered.nonce, "proof": entered.proof, "user": caller.user, "at": time.time()}
+    )
 
 
 @router.post("/leave")
-async def leave(parts: Service, caller: Who) -> Response:
+async def leave(parts: Service, caller: Identified) -> Response:
     """End the session."""
     if not caller.page:
         raise Refusal(403, "this is not a page", "page", "revoke a token instead: cohabit token revoke")

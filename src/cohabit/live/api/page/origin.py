@@ -57,7 +57,7 @@ def _without_guessing(send: Send) -> Send:
 
 
 def _foreign(headers: dict[bytes, bytes]) -> bool:
-    """Whether the headers say that the request comes from another site."""
+    """Return whether the headers say that the request comes from another site."""
     if headers.get(b"sec-fetch-site", b"").decode("latin-1") not in OWN_SITES:
         return True
     origin = headers.get(b"origin")

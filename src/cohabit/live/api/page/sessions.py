@@ -60,7 +60,7 @@ def enter(key: bytes, nonce: str) -> Entered:
 
 
 def same(given: str, expected: str) -> bool:
-    """Whether two signatures are the same, in constant time."""
+    """Return whether two signatures are the same, in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 

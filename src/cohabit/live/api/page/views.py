@@ -6,9 +6,12 @@ A job is named only if the caller may see it (`owner`; None: jobs of all users).
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
@@ -16,53 +19,84 @@ from cohabit.core.explain import why_waiting
 from cohabit.core.guaranteeing import recalled, story_of
 from cohabit.core.protocols import Guarantor
 from cohabit.core.state import DOWN, DRAINED, State
+from cohabit.live.api.page.documents import (
+    Counts,
+    JobLine,
+    JobList,
+    Neighbour,
+    Node,
+    NodeColumns,
+    NodeTenant,
+    Overview,
+    Placement,
+    Speed,
+)
 from cohabit.live.api.views import node_numbers
+from cohabit.model.cluster import NodeGroup
 from cohabit.model.units import SECOND
 
 ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
-IDLE_CODE, BUSY_CODE, SHARED_CODE, DRAINED_CODE, DOWN_CODE = range(5)
+SHARED_CODE, DRAINED_CODE, DOWN_CODE = 2, 3, 4  # of a node; 0: idle, 1: one job
 EXPLAINING_S = 0.03  # time to explain the waits of one list in full; the rest is explained in short
-SORTS = ("job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s")
 
 
-def overview(core: SchedulerCore) -> dict[str, Any]:
+def overview(core: SchedulerCore, now_us: int) -> Overview:
     """Return every node in columns, and how many jobs wait and run."""
     state = core.state
-    kinds, count = state.kinds, state.cluster.nodes
-    used, ways, megabytes, tenants = (np.zeros(count, np.int64) for _ in range(4))
-    cores = np.array([group.cores for group in kinds.groups], np.int64)[kinds.of_node]
+    use = NodeUse(state.kinds.groups, state.kinds.of_node)
     for row in _rows_on_nodes(state):
-        how, nodes = state.placed.get(row), np.array(node_numbers(state.ranges_of(row)), np.int64)
-        tenants[nodes] += 1
-        used[nodes] += how.cores if how is not None and how.cores else cores[nodes]
-        if how is not None:
-            ways[nodes] += how.ways
-            megabytes[nodes] += how.bandwidth_mbs
-    condition = np.minimum(tenants, SHARED_CODE)
+        how = state.placed.get(row)
+        share = (0, 0, 0) if how is None else (how.cores, how.ways, how.bandwidth_mbs)
+        use.add(state.ranges_of(row), *share)
+    nodes = use.columns(shares=state.ledger is not None)
+    condition = np.array(nodes["state"], np.int64)
     condition[state.node_state == DRAINED] = DRAINED_CODE
     condition[state.node_state == DOWN] = DOWN_CODE
-    shares = state.ledger is not None
-    all_ways = np.array([group.ways for group in kinds.groups], np.int64)[kinds.of_node]
-    peak = np.array([group.bandwidth_gbs[-1][1] if group.bandwidth_gbs else 0.0 for group in kinds.groups])
-    divides = shares and bool(all_ways.any())
-    return {
-        "nodes": {
-            "state": condition.tolist(), "cores": cores.tolist(), "used_cores": used.tolist(),
-            "tenants": tenants.tolist(), "ways": all_ways.tolist() if divides else None,
-            "used_ways": ways.tolist() if divides else None,
-            "bandwidth_gbs": peak[kinds.of_node].tolist() if shares and peak.any() else None,
-            "used_bandwidth_gbs": (megabytes / 1000).tolist() if shares and peak.any() else None,
-        },
-        "counts": counts(state),
-    }  # fmt: skip
+    nodes["state"] = condition.tolist()
+    return {"nodes": nodes, "counts": counts(state), "at": now_us / SECOND}
+
+
+class NodeUse:
+    """The use of every node by its jobs; `of_node`: the group of every node."""
+
+    def __init__(self, groups: Sequence[NodeGroup], of_node: NDArray[np.integer[Any]]) -> None:
+        peak = [group.bandwidth_gbs[-1][1] if group.bandwidth_gbs else 0.0 for group in groups]
+        self._cores, self._all_ways = (
+            np.array([getattr(group, name) for group in groups], np.int64)[of_node] for name in ("cores", "ways")
+        )
+        self._peak_gbs = np.array(peak, float)[of_node]
+        self._used, self._ways, self._mbs, self._tenants = (np.zeros(len(of_node), np.int64) for _ in range(4))
+
+    def add(self, ranges: Iterable[tuple[int, int]], cores: int, ways: int, bandwidth_mbs: int) -> None:
+        """Add a job's share of each of its nodes; no cores: it has the nodes to itself."""
+        for first, count in ranges:
+            nodes = slice(first, first + count)
+            self._tenants[nodes] += 1
+            self._used[nodes] += cores or self._cores[nodes]
+            self._ways[nodes] += ways
+            self._mbs[nodes] += bandwidth_mbs
+
+    def columns(self, shares: bool) -> NodeColumns:
+        """Return every node in columns; `shares`: whether jobs share nodes."""
+        divides, has_peak = shares and self._all_ways.any(), shares and self._peak_gbs.any()
+        return {
+            "state": np.minimum(self._tenants, SHARED_CODE).tolist(),
+            "cores": self._cores.tolist(),
+            "used_cores": self._used.tolist(),
+            "tenants": self._tenants.tolist(),
+            "ways": self._all_ways.tolist() if divides else None,
+            "used_ways": self._ways.tolist() if divides else None,
+            "bandwidth_gbs": self._peak_gbs.tolist() if has_peak else None,
+            "used_bandwidth_gbs": (self._mbs / 1000).tolist() if has_peak else None,
+        }
 
 
 def _rows_on_nodes(state: State) -> list[int]:
     return [row for row in state.rows.values() if state.jobs[columns.STATE, row] in ON_NODES]
 
 
-def counts(state: State) -> dict[str, int]:
-    """Return how many jobs have not ended, by state."""
+def counts(state: State) -> Counts:
+    """Count the jobs that have not ended, by state."""
     rows = np.fromiter(state.rows.values(), np.int64, len(state.rows))
     held = len(state.held)
     runs = int(np.isin(state.jobs[columns.STATE, rows], (columns.STARTING, columns.RUNNING)).sum())
@@ -73,29 +107,41 @@ def counts(state: State) -> dict[str, int]:
 
 
 def living_jobs(
-    core: SchedulerCore, owner: int | None, wanted: str, find: str, sort: str, down: bool, first: int, most: int,
+    core: SchedulerCore,
+    owner: int | None,
+    wanted: str,
+    find: str,
+    sort: str,
+    down: bool,
+    first: int,
+    most: int,
     now_us: int,
-) -> dict[str, Any]:  # fmt: skip
+) -> JobList:
     """Return a part of the waiting and running jobs, sorted; user numbers instead of names."""
-    state = core.state
-    found = [_brief(state, row) for row in state.rows.values() if owner is None or state.spec(row).user == owner]
+    state, value = core.state, itemgetter(sort)
+    rows = [row for row in state.rows.values() if owner is None or state.spec(row).user == owner]
+    found = [(row, _line(state, row)) for row in rows]
     if wanted != "all":
         runs = wanted == "running"
-        found = [one for one in found if (one["state"] in ("running", "starting")) == runs]
+        found = [one for one in found if (one[1]["state"] in ("running", "starting")) == runs]
     if find:
         text = find.lower()
-        found = [one for one in found if text in one["job"].lower() or text in (one["program"] or "").lower()]
-    found.sort(key=lambda one: (one[sort] is None, one[sort] if one[sort] is not None else 0, one["seq"]), reverse=down)
+        found = [one for one in found if text in one[1]["job"].lower() or text in one[1]["program"].lower()]
+
+    def sort_key(one: tuple[int, JobLine]) -> tuple[bool, Any, int]:
+        key = state.spec(one[0]).user if sort == "user" else value(one[1])
+        return key is None, 0 if key is None else key, one[1]["seq"]
+
+    found.sort(key=sort_key, reverse=down)
     part = found[first : first + most]
     waits = Explainer(core, now_us)
-    for one in part:
-        row = one.pop("row")
-        if one["state"] in ("queued", "held", "holding"):
-            one["why"] = waits.why(row, one["job"])
-    return {"jobs": part, "total": len(found)}
+    for row, line in part:
+        if line["state"] in ("queued", "held", "holding"):
+            line["why"] = waits.why(row, line["job"])
+    return {"jobs": [line for _, line in part], "total": len(found)}
 
 
-def _brief(state: State, row: int) -> dict[str, Any]:
+def _line(state: State, row: int) -> JobLine:
     job, stands = state.spec(row), int(state.jobs[columns.STATE, row])
     runs = stands in (columns.STARTING, columns.RUNNING)
     name = columns.STATE_NAMES[stands]
@@ -103,12 +149,19 @@ def _brief(state: State, row: int) -> dict[str, Any]:
         name = "held" if row in state.held else "queued"
     started = int(state.jobs[columns.START, row]) / SECOND if runs else None
     return {
-        "row": row, "seq": int(state.jobs[columns.SEQ, row]), "job": job.job_id, "user": job.user,
-        "program": job.program, "state": name, "processes": job.processes, "why": "",
+        "seq": int(state.jobs[columns.SEQ, row]),
+        "job": job.job_id,
+        "user": str(job.user),
+        "program": job.program,
+        "state": name,
+        "processes": job.processes,
+        "why": "",
         "nodes": len(node_numbers(state.ranges_of(row))) if stands in ON_NODES else 0,
         "limit_s": int(state.jobs[columns.LIMIT, row]) / SECOND,
-        "submitted_at": int(state.jobs[columns.SUBMIT, row]) / SECOND, "started_at": started, "ended_at": None,
-    }  # fmt: skip
+        "submitted_at": int(state.jobs[columns.SUBMIT, row]) / SECOND,
+        "started_at": started,
+        "ended_at": None,
+    }
 
 
 class Explainer:
@@ -148,31 +201,35 @@ class Explainer:
 # ---- one job, one node ----------------------------------------------------------------------------------------------
 
 
-def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> dict[str, Any] | None:
-    """Return how a job runs now: its share of every node, its neighbours, and its speed; None: it has no nodes."""
+def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> Placement | None:
+    """Return a job's share of its nodes, its neighbours and its speed now; None: it has no nodes."""
     state = core.state
     row = state.rows.get(job_id)
     if row is None or state.jobs[columns.STATE, row] not in ON_NODES:
         return None
     how, nodes = state.placed.get(row), node_numbers(state.ranges_of(row))
-    beside: dict[str, dict[str, Any]] = {}
+    beside: dict[int, Neighbour] = {}
     if state.ledger is not None:
         for node in nodes:
             for other in state.ledger.rows_on(node):
                 if other != row:
-                    known = _named(state, other, owner)
-                    one = beside.setdefault(known["job"] or f"hidden {other}", {**known, "nodes": 0})
-                    one["nodes"] += 1
+                    name, program = _names(state, other, owner)
+                    beside.setdefault(other, {"job": name, "program": program, "nodes": 0})["nodes"] += 1
     return {
         "holds": int(state.jobs[columns.STATE, row]) == columns.HOLDING,
-        "nodes": nodes, "cores": how.cores if how is not None else 0, "ways": how.ways if how is not None else 0,
+        "nodes": nodes,
+        "cores": how.cores if how is not None else 0,
+        "ways": how.ways if how is not None else 0,
         "bandwidth_gbs": how.bandwidth_mbs / 1000 if how is not None else 0.0,
-        "exclusive": how is None or how.exclusive, "purpose": how.purpose if how is not None else "run",
-        "scale": how.scale if how is not None else 1, "beside": list(beside.values()),
+        "exclusive": how is None or how.exclusive,
+        "purpose": how.purpose if how is not None else "run",
+        "scale": how.scale if how is not None else 1,
+        "beside": list(beside.values()),
         "expected_end_at": int(state.jobs[columns.EXPECTED, row]) / SECOND,
-        "promised": _promised(core, row), "measured": _measured(core, job_id),
+        "promised": _promised(core, row),
+        "measured": _measured(core, job_id),
         "story": [{"at": at / SECOND, "why": text} for at, text in story_of(state, core.policies, job_id)],
-    }  # fmt: skip
+    }
 
 
 def _promised(core: SchedulerCore, row: int) -> float | None:
@@ -184,7 +241,7 @@ def _promised(core: SchedulerCore, row: int) -> float | None:
     return core.state.spec(row).alpha or site or None
 
 
-def _measured(core: SchedulerCore, job_id: str) -> dict[str, float] | None:
+def _measured(core: SchedulerCore, job_id: str) -> Speed | None:
     """Return the last measurement of the loop that keeps the promise, as shares of the solo speed."""
     guarantor = core.policies.partitioner
     if not isinstance(guarantor, Guarantor):
@@ -196,37 +253,56 @@ def _measured(core: SchedulerCore, job_id: str) -> dict[str, float] | None:
     return {"mean": about["done_us"] / about["span_us"], "last": recent[-1]}
 
 
-def _named(state: State, row: int, owner: int | None) -> dict[str, Any]:
+def _names(state: State, row: int, owner: int | None) -> tuple[str, str] | tuple[None, None]:
+    """Return job and program, if the caller may see them."""
     job = state.spec(row)
-    seen = owner is None or job.user == owner
-    return {"job": job.job_id if seen else None, "program": job.program if seen else None}
+    return (job.job_id, job.program) if owner is None or job.user == owner else (None, None)
 
 
-def node_view(core: SchedulerCore, node: int, owner: int | None, now_us: int) -> dict[str, Any]:
-    """Return the jobs on a node with their cores, ways and bandwidth, and the resources of the node."""
+def node_view(core: SchedulerCore, node: int, owner: int | None, now_us: int) -> Node:
+    """Return the resources of a node, and the jobs on it with their cores, ways and bandwidth."""
     state = core.state
     group = state.kinds.groups[state.kinds.of_node[node]]
     rows = [row for row in _rows_on_nodes(state) if any(a <= node < a + n for a, n in state.ranges_of(row))]
     masks = _masks(core, node, rows, now_us)
-    tenants = []
+    tenants: list[NodeTenant] = []
     for row in rows:
-        how = state.placed.get(row)
-        tenants.append(_named(state, row, owner) | {
-            "cores": how.cores if how is not None and how.cores else group.cores,
-            "first_way": masks[row][0] if row in masks else None, "ways": masks[row][1] if row in masks else None,
-            "booked_ways": how.ways if how is not None else 0,
-            "bandwidth_gbs": how.bandwidth_mbs / 1000 if how is not None else 0.0,
-            "exclusive": how is None or how.exclusive, "state": columns.STATE_NAMES[state.jobs[columns.STATE, row]],
-            "started_at": int(state.jobs[columns.START, row]) / SECOND,
-        })  # fmt: skip
+        how, (name, program) = state.placed.get(row), _names(state, row, owner)
+        tenants.append(
+            {
+                "job": name,
+                "program": program,
+                "cores": how.cores if how is not None and how.cores else group.cores,
+                "first_way": masks[row][0] if row in masks else None,
+                "ways": masks[row][1] if row in masks else None,
+                "booked_ways": how.ways if how is not None else 0,
+                "bandwidth_gbs": how.bandwidth_mbs / 1000 if how is not None else 0.0,
+                "exclusive": how is None or how.exclusive,
+                "state": columns.STATE_NAMES[state.jobs[columns.STATE, row]],
+                "started_at": int(state.jobs[columns.START, row]) / SECOND,
+            }
+        )
     condition = int(state.node_state[node])
     word = "down" if condition == DOWN else "drained" if condition == DRAINED else "up"
     return {
-        "node": node, "state": word, "cores": group.cores, "ways": group.ways, "min_ways": group.min_ways,
-        "memory_bytes": group.memory_bytes, "tenants": tenants, "divided": bool(masks),
+        "node": node,
+        "state": word,
+        "cores": group.cores,
+        "ways": group.ways,
+        "min_ways": group.min_ways,
+        "memory_bytes": group.memory_bytes,
+        "tenants": tenants,
+        "divided": bool(masks),
         "bandwidth_curve": [list(point) for point in group.bandwidth_gbs],
-        "server": int(state.kinds.server_of[node]), "domains": group.domains,
-    }  # fmt: skip
+        "server": int(state.kinds.server_of[node]),
+        "domains": group.domains,
+        "windows": [
+            {"name": one.name, "begin_at": one.begin_us / SECOND, "end_at": one.end_us / SECOND}
+            for one in state.kinds.windows_of[state.kinds.of_node[node]]
+        ],
+        "actions": [],
+        "at": now_us / SECOND,
+    }
 
 
 def _masks(core: SchedulerCore, node: int, rows: list[int], now_us: int) -> dict[int, tuple[int, int]]:

@@ -1,0 +1,341 @@
+"""Promises on shared nodes: nodes kept for a waiting job from an instant on, with cores, ways, bandwidth and memory.
+
+A promise is kept between passes. Its `latest_us` rests on requested times and moves later only if nodes are lost or a
+job outlives its request; `expected_us` rests on expected run times and may move. A start is allowed if every promised
+node keeps room for its promise even if all jobs run for as long as they request (ADR 13). Requests are often far too
+long, so a start must not delay the expected start of a promised job either, unless other nodes can replace those it
+takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from cohabit.core.columns import EXPECTED, PROMISED, START
+from cohabit.core.kernels.bundles import CONSERVATIVE
+from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, ranges_of
+from cohabit.core.outlook import Booking, Flags, Ints, Outlook, Want
+from cohabit.core.timeline import planned
+from cohabit.core.view import View
+from cohabit.model.plan import Ask, Plan, Promise, Withdraw
+from cohabit.model.units import FOREVER, SECOND
+
+
+class Draft:
+    """The ledger with the starts and promises of this pass; it is copied when it is first read after a change."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._copied = ledger, False
+        self._last: tuple[int, Parts, Takes] | None = None
+        self.begun: dict[int, int] = {}  # row -> how long it is expected to run; 0: as long as it requests
+        self.version = 0
+
+    def ledger(self) -> Ledger:
+        """Return the ledger with everything booked so far; it must not be changed."""
+        if self._last is not None:
+            last, self._last = self._last, None
+            self._own().book(*last)
+        return self._ledger
+
+    def book(self, row: int, parts: Parts, takes: Takes, run_us: int = 0) -> Nodes:
+        """Book these nodes for the job."""
+        nodes = self.ledger().lowest(parts)
+        self._last = (row, parts, takes)
+        self.begun[row] = run_us
+        self.version += 1
+        return nodes
+
+    def has(self, row: int) -> bool:
+        """Whether the job starts in this pass."""
+        return row in self.begun
+
+    def promise(self, row: int, parts: Parts) -> None:
+        """Note that a promise counts on these nodes."""
+        self.ledger()
+        self._own().promise(row, parts)
+        self.version += 1
+
+    def unpromise(self, row: int) -> None:
+        """Note that a job has no promise any more."""
+        if row in self.ledger().promised_in:
+            self._own().unpromise(row)
+            self.version += 1
+
+    def _own(self) -> Ledger:
+        if not self._copied:
+            self._ledger, self._copied = self._ledger.draft(), True
+        return self._ledger
+
+
+class Passing(Protocol):
+    """The pass that the promises belong to."""
+
+    def start_promised(self, row: int, own: Ask) -> bool:
+        """Start a promised job now, if it can; `own` is how it was to run."""
+        ...
+
+    def promised_asks(self, row: int) -> list[Ask]:
+        """Return the ways to run a job that a promise may rest on."""
+        ...
+
+    def not_before_us(self, row: int) -> int:
+        """Return until when the job may not start although it has found nodes; 0: nothing keeps it back."""
+        ...
+
+
+class Delay(NamedTuple):
+    """An expected start that a job could delay if it starts now."""
+
+    lost: Flags  # the classes on which it takes nodes that the promised job could use
+    spare: int  # how many of them it may take
+    expected_us: int
+
+
+class Promises:
+    """The promises of one pass; `kept` are by row, in the order in which they were made."""
+
+    def __init__(self, view: View, draft: Draft, plan: Plan) -> None:
+        self._view, self._draft, self._plan = view, draft, plan
+        self.kept = dict(view.promises)
+        self._outlooks: tuple[int, Outlook, Outlook] | None = None
+        self._spare: dict[int, Ints] = {}
+
+    # ---- keeping ----------------------------------------------------------------------------------------------------
+
+    def keep(self, one: Passing, depth: int) -> None:
+        """Start the promised jobs that can start now, in the order of their promises, and renew the other promises.
+
+        Under conservative backfilling a promise stays as it is. All are made anew, in order, when one cannot be kept:
+        its nodes are lost, its start was refused, or a job has outlived its request.
+        """
+        view = self._view
+        if self._refused() or any(self._has_lost_nodes(row) for row in self.kept):
+            self._keep_anew(one)
+            return
+        version = -1
+        while version != self._draft.version:  # a start or a moved promise may make room for another start
+            version = self._draft.version
+            for row, old in sorted(self.kept.items(), key=lambda one: one[1].latest_us):
+                refused_us = view.refused_until.get(row, 0)
+                if refused_us <= view.now_us and one.start_promised(row, old.ask):
+                    continue
+                not_before_us = max(refused_us, one.not_before_us(row))
+                if max(old.latest_us, not_before_us) <= view.now_us:
+                    self._keep_anew(one)
+                    return
+                if depth != CONSERVATIVE or not_before_us > old.latest_us:
+                    self._renew(row, one.promised_asks(row), not_before_us)
+
+    def _keep_anew(self, one: Passing) -> None:
+        view, old = self._view, dict(self.kept)
+        rows = [*self._refused(), *sorted(old, key=lambda row: old[row].latest_us)]
+        for row in old:
+            self.withdraw(row)
+        for row in rows:
+            refused_us = view.refused_until.get(row, 0)
+            may_start = row in old and refused_us <= view.now_us
+            if self._draft.has(row) or (may_start and one.start_promised(row, old[row].ask)):
+                continue
+            self.make(row, one.promised_asks(row), max(refused_us, one.not_before_us(row)))
+
+    def _has_lost_nodes(self, row: int) -> bool:
+        """Whether promised nodes are down, drained, or closed by a window when the job is to run there."""
+        ledger, marked, view = self._draft.ledger(), self._marked(row), self._view
+        begin_us = self.kept[row].latest_us
+        end_us = begin_us + planned(view.limit_us(row))
+        windows = [view.kinds.windows_of[kind] for kind in np.unique(ledger.kind[marked])]
+        closed = any(one.begin_us < end_us and begin_us < one.end_us for here in windows for one in here)
+        return closed or not ledger.up[marked].all()
+
+    def _refused(self) -> list[int]:
+        """Return the rows whose promised start a back end refused, for now."""
+        view = self._view
+        return [
+            row
+            for row, until_us in view.refused_until.items()
+            if until_us > view.now_us and row not in self.kept and view.is_queued(row) and view.jobs[PROMISED, row] >= 0
+        ]
+
+    # ---- making -----------------------------------------------------------------------------------------------------
+
+    def make(self, row: int, asks: Iterable[Ask], not_before_us: int = 0) -> None:
+        """Promise the job the start after which it is expected to end first; nothing if it can never start."""
+        found = self._best(row, asks, not_before_us)
+        if found is not None:
+            self._note(row, *found)
+
+    def _renew(self, row: int, asks: Sequence[Ask], not_before_us: int = 0) -> None:
+        """Move a promise earlier where that is possible now, and to nodes that no other job could use now."""
+        old = self.kept[row]
+        found = self._best(row, [*asks, old.ask], not_before_us, old.latest_us)
+        if found is None:
+            self.withdraw(row)
+            return
+        if found[1] != old.latest_us or self._idle(found[3]) < self._idle(self._parts_of(row)):
+            self._draft.unpromise(row)
+            found = self._best(row, [*asks, old.ask], not_before_us, old.latest_us)
+            assert found is not None
+            self._note(row, *found)
+        elif found[2] != old.expected_us:
+            ranges = ranges_of(self._draft.ledger().nodes_promised_to(row))
+            self.kept[row] = Promise(row, old.latest_us, found[2], ranges, old.ask)
+            self._plan.actions.append(self.kept[row])
+
+    def withdraw(self, row: int) -> None:
+        """Take a promise back."""
+        del self.kept[row]
+        self._draft.unpromise(row)
+        self._plan.actions.append(Withdraw(row))
+
+    def drop(self, row: int) -> None:
+        """Forget the promise of a job that starts."""
+        self.kept.pop(row, None)
+
+    def _note(self, row: int, ask: Ask, latest_us: int, expected_us: int, parts: Parts) -> None:
+        ranges = ranges_of(self._draft.ledger().lowest(parts))
+        self._draft.promise(row, parts)
+        self.kept[row] = Promise(row, latest_us, expected_us, ranges, ask)
+        self._plan.actions.append(self.kept[row])
+
+    def _best(
+        self, row: int, asks: Iterable[Ask], not_before_us: int, latest_us: int = -1
+    ) -> tuple[Ask, int, int, Parts] | None:
+        """Return the ask that is expected to end first, when it starts and where; not after `latest_us` if possible."""
+        view, (limits, forecast) = self._view, self._both()
+        bookings, length_us, strangers = self._bookings(row), planned(view.limit_us(row)), view.strangers(row)
+        best: tuple[tuple[bool, int, int], tuple[Ask, int, int, Parts]] | None = None
+        distinct: dict[tuple[Takes, int], Ask] = {}
+        for ask in asks:
+            distinct.setdefault((ask.takes, ask.nodes), ask)
+        for ask in distinct.values():
+            want = Want(ask.takes, ask.nodes, length_us, strangers)
+            found = limits.earliest(want, bookings, not_before_us)
+            if found is None:
+                continue
+            sooner = forecast.earliest(want, (), not_before_us)
+            expected_us = found[0] if sooner is None else min(sooner[0], found[0])
+            rank = (0 <= latest_us < found[0], expected_us + (ask.run_us or length_us), found[0])
+            if best is None or rank < best[0]:
+                best = (rank, (ask, found[0], expected_us, found[1]))
+        return None if best is None else best[1]
+
+    # ---- asking -----------------------------------------------------------------------------------------------------
+
+    def next_us(self) -> int:
+        """Return the next instant at which a promised job may start without a new event."""
+        later = [one.latest_us for one in self.kept.values() if one.latest_us > self._view.now_us]
+        return min(later, default=FOREVER)
+
+    def open_to(self, row: int, takes: Takes) -> Ledger:
+        """Return the ledger as open to a job that starts now: where it breaks no promise, beside jobs it trusts."""
+        ledger, view = self._draft.ledger(), self._view
+        strangers = view.strangers(row)
+        others = [one for one in self.kept.values() if one.row != row]
+        if not others and strangers is None:
+            return ledger
+        ends_us, wanted = view.now_us + planned(view.limit_us(row)), ledger.wanted(takes)
+        shut = np.zeros(len(ledger.count), np.bool_)
+        for one in others:
+            if ends_us > one.latest_us:
+                marked = self._marked(one.row)
+                if strangers is not None and strangers[one.row]:
+                    shut[marked] = True
+                else:
+                    shut[marked] |= (self._spare_of(one)[:, marked] < wanted[:, marked]).any(axis=0)
+        if strangers is not None:
+            shut[
+                [index for index in ledger.classes() if any(strangers[other] for other in ledger.residents[index])]
+            ] = True
+        return ledger.open_to(~shut) if shut.any() else ledger
+
+    def delays(self, row: int, ask: Ask, takes: Takes) -> list[Delay]:
+        """Return which expected starts the job could delay; of a promised job only those promised before it, and none
+        when its own start is due."""
+        view, found = self._view, []
+        ends_us = view.now_us + (ask.run_us or planned(view.limit_us(row)))
+        if row in self.kept and self.kept[row].latest_us <= view.now_us:
+            return []
+        for one in takewhile(lambda one: one.row != row, self.kept.values()):
+            if view.now_us < one.expected_us < min(one.latest_us, ends_us):
+                _, forecast = self._both()
+                ledger, needs = self._draft.ledger(), self._draft.ledger().wanted(one.ask.takes)
+                room = forecast.room_at(one.expected_us)
+                before = ledger.up & (needs[0] >= 0) & (room >= needs).all(axis=0)
+                after = (room - np.maximum(ledger.wanted(takes), 0) >= needs).all(axis=0)
+                spare = int(ledger.count[before].sum()) - one.ask.nodes
+                found.append(Delay(before & ~after, spare, one.expected_us))
+        return found
+
+    def _marked(self, row: int) -> Ints:
+        return np.array(self._draft.ledger().promised_in.get(row, ()), np.int64)
+
+    def _spare_of(self, one: Promise) -> Ints:
+        """Return what nodes have left when a promise begins, beside everything that runs or is promised then."""
+        limits, _ = self._both()
+        if one.row not in self._spare:
+            begin_us = max(one.latest_us, self._view.now_us)
+            spare, ledger = limits.room_at(begin_us), self._draft.ledger()
+            for booking in self._bookings(-1):
+                if booking.begin_us <= begin_us < booking.end_us:
+                    marked = self._marked(booking.row)
+                    spare[:, marked] -= np.maximum(ledger.wanted(booking.takes)[:, marked], 0)
+            self._spare[one.row] = spare
+        return self._spare[one.row]
+
+    def _bookings(self, row: int) -> list[Booking]:
+        """Return all promises but that of this row."""
+        view = self._view
+        return [
+            Booking(one.row, one.latest_us, one.latest_us + planned(view.limit_us(one.row)), one.ask.takes)
+            for one in self.kept.values()
+            if one.row != row
+        ]
+
+    def _both(self) -> tuple[Outlook, Outlook]:
+        """Return what is free over time by requested times, and by expected ones."""
+        if self._outlooks is None or self._outlooks[0] != self._draft.version:
+            ledger, view = self._draft.ledger(), self._view
+            limits = self._ends()
+            expected = self._expected_ends(limits)
+            windows = view.kinds.windows_of
+            both = Outlook(ledger, limits, view.now_us, windows), Outlook(ledger, expected, view.now_us, windows)
+            self._outlooks, self._spare = (self._draft.version, *both), {}
+        return self._outlooks[1:]
+
+    def _ends(self) -> Ints:
+        """Return when the jobs of the draft end by requested times, by row."""
+        view, ends = self._view, np.array(self._view.jobs[EXPECTED], np.int64)
+        for row in self._draft.begun:
+            ends[row] = view.now_us + view.limit_us(row)
+        return ends
+
+    def _expected_ends(self, limits: Ints) -> Ints:
+        """Return when jobs are expected to end, by row: after their expected run time, at the latest by their request.
+
+        A job that has run for longer than expected is expected to run for another tenth of that.
+        """
+        view, ends = self._view, limits.copy()
+        for row, how in view.placed.items():
+            if how.run_us:
+                begun_us = int(view.jobs[START, row])
+                end_us = begun_us + how.run_us
+                if end_us <= view.now_us:
+                    end_us = view.now_us + max((view.now_us - begun_us) // 10, SECOND)
+                ends[row] = min(int(ends[row]), end_us)
+        for row, run_us in self._draft.begun.items():
+            if run_us:
+                ends[row] = min(int(ends[row]), view.now_us + run_us)
+        return ends
+
+    def _parts_of(self, row: int) -> Parts:
+        ledger = self._draft.ledger()
+        return tuple((index, int(ledger.count[index])) for index in ledger.promised_in.get(row, ()))
+
+    def _idle(self, parts: Parts) -> int:
+        """Return how many of these nodes run nothing."""
+        residents = self._draft.ledger().residents
+        return sum(count for index, count in parts if not residents[index])

@@ -1,0 +1,118 @@
+"""Meters of what runs have used, and the amounts between two readings.
+
+The meter of the local back end asks its launcher, because counting other users' processes takes rights. What the host
+does not offer is absent; `cohabit doctor` says what would change that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from cohabit.backend.protocol import BackendError
+from cohabit.model.profile import Profile
+
+if TYPE_CHECKING:
+    from cohabit.backend.local.executor import LocalBackend
+
+MEANS = ("instructions", "cycles", "cache_references", "cache_misses", "memory_total_bytes", "task_clock")
+Amounts = Mapping[str, float]
+
+
+class Meter(Protocol):
+    """Read what runs of the back end have used."""
+
+    def begin(self, job_id: str, attempt: int) -> None:
+        """Attach the counters to a run that has begun; may fail with OSError."""
+        ...
+
+    def sample(self, job_id: str, attempt: int) -> Amounts:
+        """Return the amounts so far, by the names of model/counters.py; empty if nothing can be read."""
+        ...
+
+    def lasted_s(self, job_id: str, attempt: int) -> float | None:
+        """Return how long a finished run took, if that is recorded."""
+        ...
+
+    def end(self, job_id: str, attempt: int) -> None:
+        """Release the counters of a run."""
+        ...
+
+
+class LocalMeter:
+    """The meter of the runs of this back end. Called in threads."""
+
+    def __init__(self, backend: LocalBackend) -> None:
+        self._backend = backend
+
+    def begin(self, job_id: str, attempt: int) -> None:
+        """Attach to the present processes."""
+        self._ask("meter_begin", job_id, attempt)
+
+    def sample(self, job_id: str, attempt: int) -> Amounts:
+        """Return the amounts so far."""
+        found = self._ask("meter_sample", job_id, attempt)
+        return found if isinstance(found, dict) else {}
+
+    def lasted_s(self, job_id: str, attempt: int) -> float | None:
+        """Return the time its runner recorded."""
+        return self._backend.lasted.get((job_id, attempt))
+
+    def end(self, job_id: str, attempt: int) -> None:
+        """Do nothing: the launcher releases a run when it ends."""
+
+    def _ask(self, op: str, job_id: str, attempt: int) -> object:
+        try:
+            return self._backend.link.ask_from_thread(op, job=job_id, attempt=attempt)
+        except BackendError:
+            return None
+
+
+class Reading(NamedTuple):
+    """The amounts a run had used at an instant."""
+
+    at_s: float
+    amounts: Amounts
+
+
+class Counted(NamedTuple):
+    """The amounts a run has used in some seconds."""
+
+    seconds: float
+    amounts: Amounts
+
+
+def counted_between(before: Reading | None, after: Reading | None) -> Counted:
+    """Return what was counted between two readings; a counter that was reset is left out."""
+    if before is None or after is None:
+        return Counted(0.0, {})
+    amounts = {
+        name: amount - before.amounts[name]
+        for name, amount in after.amounts.items()
+        if name in before.amounts and amount >= before.amounts[name]
+    }
+    return Counted(after.at_s - before.at_s, amounts)
+
+
+def mean_rates(counted: Counted) -> dict[str, float]:
+    """Return the amounts per second, as profiles keep them."""
+    seconds, amounts = counted
+    if seconds <= 0:
+        return {}
+    return {f"{name}_mean": amounts[name] / seconds for name in MEANS if amounts.get(name, 0.0) > 0}
+
+
+def progress_of(counted: Counted, profile: Profile | None) -> float | None:
+    """Return the speed relative to running alone: instructions per second, or else processor time per second.
+
+    Processor time shows that a job shares cores, not that it waits for memory: then it is an upper bound. None: nothing
+    was counted, or the program was never counted alone.
+    """
+    alone = None if profile is None else profile.at_scale(1)
+    if alone is None or counted.seconds <= 0:
+        return None
+    for name in ("instructions", "task_clock"):
+        base = alone.counters.get(f"{name}_mean", 0.0)
+        if base > 0 and name in counted.amounts:
+            return counted.amounts[name] / counted.seconds / base
+    return None

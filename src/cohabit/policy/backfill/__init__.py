@@ -1,1 +1,0 @@
-"""Policies of this kind, one file each."""

@@ -1,0 +1,45 @@
+"""The options of policies; each policy reads its own where it is made. They are checked where they are used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cohabit.policy.degradation import Degradations
+    from cohabit.predict.variability import VariabilityModel
+
+
+OBJECTIVES = ("turnaround", "slowdown", "makespan", "node-hours")
+
+
+class PlacementOptions(NamedTuple):
+    """The keys of [policy] that concern nodes and their caches."""
+
+    alpha: float = 0.9
+    beta: float = 2.0
+    scales: tuple[int, ...] = (1, 2, 4, 8)
+    divide_cache: bool = True
+    book_bandwidth: bool = True
+    learn: bool = True
+    bound: float = 0.0  # alpha, if the scenario states one
+    moves: int = 0
+    pairing: str = "greedy"
+    degradations: Degradations | None = None  # mutual slowdowns of jobs, as far as known
+    threshold_pct: float = 100.0
+    group_size: int = 2
+    window: int = 150
+    oversubscribe: bool = True
+    refill: bool = False
+    look_ahead: int = 6
+    objective: str = "turnaround"
+
+
+class GateOptions(NamedTuple):
+    """The keys of [policy] that concern gates."""
+
+    model: VariabilityModel | None = None  # None: nothing is known, nothing is gated
+    labels: tuple[str, ...] = ("variation",)
+    skip_threshold: int = 10
+    all_nodes: bool = False
+    cost_aware: bool = False
+    choose_nodes: bool = False

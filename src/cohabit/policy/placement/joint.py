@@ -1,0 +1,128 @@
+"""COHABIT: spread, share and wait as far as it shortens the turnaround of all, under a bound on every job's slowdown.
+
+Ours, after Spread-n-Share and Shepherd. A job may run at every scale that is not slower than alpha allows against its
+compact, exclusive run; at each scale it asks for the fewest cache ways, and the bandwidth drawn at them, with which it
+keeps that bound. A way to run costs the job's own time plus the time it takes from the jobs that wait: the largest
+share of a node it needs, over its nodes and its time. Of the jobs at the front the one starts next whose best way now
+costs least more than its best way ever (*regret*); one that would cost SLACK times as much rather waits. Profiles
+with uneven curves are trusted less: their jobs keep a higher bound. It does badly where profiles are wrong in time, not
+in shape, and where most jobs have none: those run alone and are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cohabit.core.columns import LIMIT
+from cohabit.model.plan import Ask
+from cohabit.model.profile import Profile, demand
+from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
+from cohabit.model.units import microseconds
+from cohabit.policy.exploration import Trials
+from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
+
+if TYPE_CHECKING:
+    from cohabit.core.view import View
+    from cohabit.policy.options import PlacementOptions
+
+SLACK = 1.2  # a way to run that costs more than this many times the best one is not worth a start now
+TRUSTED_SPREAD = 0.05  # of the points of a curve: profiles measured once are about that uneven
+CAUTION = 0.25  # how much a bound rises with the spread beyond that
+
+
+class Joint(SharedNodes):
+    """Footprints by regret; jobs that cannot be profiled run compact and exclusive."""
+
+    def __init__(self, options: PlacementOptions) -> None:
+        self.alpha, self.scales, self.window = options.alpha, options.scales, options.look_ahead
+        self.objective = options.objective
+        self.trials = Trials(options.scales) if options.learn else None
+        ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
+        bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
+        self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY)
+
+    def asks(self, row: int, view: View) -> list[Ask]:
+        """Return the ways in which the job could run: a measuring run that is due, shared footprints, alone."""
+        job = view.job(row)
+        compact = alone(row, view, self.dimensions)
+        profile = view.profile(job.program, job.processes, job.profile_owner)
+        base = None if profile is None else demand(profile, 1, job.processes, 1.0, view.node_type(row), view.need(row))
+        if base is not None:
+            compact = [one._replace(run_us=microseconds(base.time_s)) for one in compact]
+        if wants_whole_nodes(job):
+            return compact
+        found = trial_run(self.trials, row, view, view.smallest_node(row), self.dimensions)
+        if profile is not None and base is not None:
+            found += self._shared(row, profile, base.time_s, view)
+        return found + compact
+
+    def _shared(self, row: int, profile: Profile, base_s: float, view: View) -> list[Ask]:
+        """Return the footprints at profiled scales that keep alpha of the speed of the compact, exclusive run."""
+        job, node, found = view.job(row), view.node_type(row), []
+        bound = min(1.0, (job.alpha or self.alpha) * (1.0 + CAUTION * max(0.0, spread_of(profile) - TRUSTED_SPREAD)))
+        for scale in (1,) if profile.single_node or job.single_node else self.scales:
+            one = demand(profile, scale, job.processes, 1.0, node, view.need(row))
+            if one is None or one.time_s * bound > base_s or not possible(job, one.nodes, scale, view):
+                continue
+            kept = min(1.0, bound * one.time_s / base_s)
+            one = demand(profile, scale, job.processes, kept, node, view.need(row))
+            assert one is not None
+            run_us = microseconds(one.time_s)
+            if one.alone:
+                found += [each._replace(run_us=run_us) for each in alone(row, view, self.dimensions, scale)]
+                continue
+            wish = Wish(job, profile, scale, one.nodes, one.cores, one.ways, one.bandwidth_gbs)
+            ask = ask_for(wish, self.dimensions, view, row)
+            found.append(ask._replace(run_us=run_us, share=self._shared_part(ask, view)))
+        return found
+
+    def costs(self, row: int, asks: Sequence[Ask], view: View, begun: int) -> list[tuple[float, Ask]]:
+        """Return the asks worth a start with their regret, the cheapest first; a due measuring run comes before all."""
+        own, others = self._weights(row, view, begun)
+        priced = []
+        for ask in asks:
+            run_s = ask.run_us or view.limit_us(row) or 1
+            trial = ask.purpose != "run"
+            cost = 0.0 if trial else run_s * (own + others * ask.nodes * ask.share)
+            priced.append((cost, ask))
+        least = min((cost for cost, ask in priced if ask.purpose == "run"), default=inf)
+        worth = [
+            (max(cost / least - 1.0, 0.0) if least > 0 else 0.0, ask) for cost, ask in priced if cost <= SLACK * least
+        ]
+        return sorted(worth, key=lambda one: (one[0], one[1].purpose == "run"))
+
+    def _weights(self, row: int, view: View, begun: int) -> tuple[float, float]:
+        """Return what a second of the job costs, and a second of a whole node."""
+        if self.objective in ("makespan", "node-hours"):
+            return 0.0, 1.0
+        waiting = view.queued()
+        others = max(len(waiting) - begun - 1, 0) / view.cluster_nodes
+        if self.objective == "slowdown":  # a second costs a job the more the shorter it is
+            others *= float(max(view.limit_us(row), 1) * np.mean(1.0 / np.maximum(view.jobs[LIMIT, waiting], 1)))
+        return 1.0, others
+
+    def _shared_part(self, ask: Ask, view: View) -> float:
+        """Return the largest share of a node that the job needs of any resource."""
+        kind = next(number for number, takes in enumerate(ask.takes) if takes)
+        capacity = view.ledger.capacity[kind].tolist()
+        counted = (CORES.name, BANDWIDTH.name, WAYS.name)
+        parts = zip(ask.takes[kind], capacity, self.dimensions, strict=True)
+        return float(max(taken / whole for taken, whole, dimension in parts if dimension.name in counted))
+
+
+def spread_of(profile: Profile) -> float:
+    """Return the relative error of the points of a profile's bandwidth curves, by how uneven neighbouring points are.
+
+    True curves bend slowly, so that second differences are mostly errors of measurement.
+    """
+    uneven: list[float] = []
+    for one in profile.scales:
+        if one.bandwidth_gbs is not None and len(one.bandwidth_gbs.values) >= 4:
+            logs = np.log(np.maximum(one.bandwidth_gbs.values, 1e-9))
+            uneven += np.abs(np.diff(logs, 2)).tolist()
+    return float(np.median(uneven)) / (0.6745 * np.sqrt(6.0)) if uneven else 0.0

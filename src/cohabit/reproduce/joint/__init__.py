@@ -1,0 +1,1 @@
+"""The joint policy `cohabit` against the policies it joins, on the ground of each."""

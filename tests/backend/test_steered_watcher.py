@@ -1,0 +1,267 @@
+"""Two pictures of Slurm to facts, without a Slurm: what is told, in which order, and what is wished for."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from cohabit.backend.steered.marks import BACK, HELD, Before, run_mark
+from cohabit.backend.steered.shapes import (
+    BY_CORES,
+    BY_REQUEST,
+    NOT_WHOLE,
+    Discovered,
+    ManagerJob,
+    ManagerNode,
+    ManagerWindow,
+    Terms,
+)
+from cohabit.backend.steered.watcher import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Watcher, Wishes, condition
+from cohabit.model.cluster import Cluster, NodeGroup, Window
+from cohabit.model.command import StartJob
+from cohabit.model.event import (
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobFinished,
+    JobHeld,
+    JobReleased,
+    JobStarted,
+    JobSubmitted,
+    NodeDown,
+    NodeDrained,
+    NodeUp,
+    StartRefused,
+    WindowCleared,
+    WindowSet,
+)
+from cohabit.model.units import SECOND
+
+NAMES = ("n0", "n1")
+WAITS = ManagerJob(
+    "1", 1, "PENDING", held=True, partition="all", mark=HELD, tasks=4, cpus=4, limit_s=60.0, submit_s=5.0
+)
+RUN_1 = run_mark(1, Before(1, 0, 1, 4))
+
+
+def changed(job: ManagerJob, **values: object) -> ManagerJob:
+    return msgspec.structs.replace(job, **values)
+
+
+def look(watcher: Watcher, *jobs: ManagerJob, now_s: float = 100.0, n0: str = "IDLE") -> tuple[list[Event], Wishes]:
+    nodes = [ManagerNode("n0", 28, states=(n0,)), ManagerNode("n1", 28, states=("IDLE",))]
+    return watcher.look(Picture(now_s, {job.name: job for job in jobs}, nodes))
+
+
+def fresh() -> Watcher:
+    return Watcher(NAMES, Terms(("all",), node_cpus=28), "Slurm", patience_s=20)
+
+
+def with_job(phase: str, job: ManagerJob = WAITS) -> tuple[Watcher, Known]:
+    watcher = fresh()
+    known = watcher.take(job, 1 if phase in (ORDERED, RUNS) else 0, phase)
+    known.nodes = ("n0",)
+    return watcher, known
+
+
+def test_held_jobs_are_told_once_and_in_the_order_they_came() -> None:
+    watcher = fresh()
+    later = changed(WAITS, name="2", number=2, submit_s=9.0)
+    facts, _ = look(watcher, later, WAITS)
+    assert [one.job.job_id for one in facts if isinstance(one, JobSubmitted)] == ["1", "2"]
+    assert look(watcher, later, WAITS)[0] == []
+
+
+def test_a_start_a_run_and_an_end() -> None:
+    watcher, _ = with_job(ORDERED)
+    runs = changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",))
+    assert look(watcher, runs)[0] == [JobStarted("1", 1)]
+    assert look(watcher, runs)[0] == []
+    over = changed(runs, state="FAILED", exit_status=3, end_s=99.0)
+    assert look(watcher, over)[0] == [JobFinished("1", 1, "failed", 3)]
+    assert look(watcher, over)[0] == []
+
+
+def test_a_number_that_comes_back_is_left_to_slurm() -> None:
+    watcher, _ = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
+    assert look(watcher, changed(WAITS, state="COMPLETED", held=False, nodes=("n0",)))[0] == [JobFinished("1", 1)]
+    assert look(watcher, changed(WAITS, submit_s=90.0))[1].pass_on == {"1": "has the name of an earlier job"}
+
+
+def test_a_run_that_came_and_went_between_two_looks() -> None:
+    watcher, _ = with_job(ORDERED)
+    over = changed(WAITS, state="COMPLETED", held=False, mark=RUN_1, nodes=("n0",), exit_status=0)
+    assert look(watcher, over)[0] == [JobStarted("1", 1), JobFinished("1", 1, "done", 0)]
+
+
+def test_other_nodes_than_ordered_are_refused() -> None:
+    watcher, known = with_job(ORDERED)
+    facts, wishes = look(watcher, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n1",)))
+    assert isinstance(facts[0], StartRefused)
+    assert (wishes.stop, known.phase) == (["1"], QUEUED)
+
+
+def test_a_released_job_that_does_not_start_is_taken_back_in_time() -> None:
+    watcher, known = with_job(ORDERED)
+    known.touched_s = 90.0
+    released = changed(WAITS, held=False, mark=RUN_1)
+    assert not look(watcher, released, now_s=105.0)[1].take_back
+    assert look(watcher, released, now_s=111.0)[1].take_back == ["1"]
+
+
+def test_a_picture_older_than_our_own_act_says_nothing() -> None:
+    watcher, known = with_job(ORDERED)
+    known.touched_s = 101.0
+    assert look(watcher, WAITS, now_s=100.0)[0] == []
+    assert known.phase == ORDERED
+
+
+def test_what_users_do_with_waiting_jobs() -> None:
+    watcher, _ = with_job(QUEUED)
+    assert look(watcher, changed(WAITS, limit_s=120.0))[0] == [JobChanged("1", limit_us=120_000_000)]
+    assert look(watcher)[0] == [JobCancelled("1")]
+    watcher, _ = with_job(QUEUED)
+    facts, wishes = look(watcher, changed(WAITS, held=False))
+    assert (facts, wishes.hold) == ([JobCancelled("1")], [])
+    assert "released by somebody" in wishes.said[0]
+    watcher, _ = with_job(QUEUED)
+    facts, wishes = look(watcher, changed(WAITS, tasks=40))
+    assert (facts, list(wishes.pass_on)) == ([JobCancelled("1")], ["1"])
+
+
+def test_what_operators_do_with_runs() -> None:
+    watcher, known = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
+    requeued = changed(WAITS, mark=RUN_1, restarts=1)
+    assert look(watcher, requeued)[0] == [JobFinished("1", 1, "stopped"), JobHeld("1")]
+    assert known.phase == PARKED
+    facts, wishes = look(watcher, changed(requeued, held=False))
+    assert (facts, wishes.hold) == ([JobReleased("1")], ["1"])
+
+
+def test_slurm_came_back_without_our_order() -> None:
+    watcher, known = with_job(ORDERED)
+    assert look(watcher, WAITS)[0] == []  # its mark is not that of the order
+    assert (known.to_place, known.phase) == (True, ORDERED)
+    watcher, known = with_job(ORDERED)
+    watcher.back_s, known.touched_s = 50.0, 49.0
+    assert look(watcher, changed(WAITS, mark=RUN_1))[0] == []
+    assert known.to_place
+    watcher, known = with_job(ORDERED)
+    assert look(watcher, changed(WAITS, mark=RUN_1))[0] == [StartRefused("1", 1, "somebody holds it", 1), JobHeld("1")]
+
+
+def test_a_lost_node_is_told_after_the_end_of_its_runs() -> None:
+    watcher, _ = with_job(RUNS, changed(WAITS, state="RUNNING", held=False, mark=RUN_1, nodes=("n0",)))
+    facts, wishes = look(watcher, changed(WAITS, held=False, mark=RUN_1, restarts=1), n0="DOWN")
+    assert facts == [JobFinished("1", 1, "stopped"), NodeDown(0)]
+    assert wishes.hold == ["1"]
+
+
+def test_nodes_with_jobs_of_slurms_own() -> None:
+    watcher = fresh()
+    foreign = ManagerJob("9", 9, "RUNNING", nodes=("n1",), partition="other")
+    assert look(watcher, foreign)[0] == [NodeDrained(1)]
+    assert look(watcher, foreign)[0] == []
+    assert look(watcher)[0] == [NodeUp(1)]
+
+
+def test_reservations_of_the_manager_are_windows() -> None:
+    watcher = fresh()
+
+    def seen(*windows: ManagerWindow) -> list[Event]:
+        nodes = [ManagerNode(name, 28, states=("IDLE",)) for name in NAMES]
+        return watcher.look(Picture(100.0, {}, nodes, windows))[0]
+
+    first = ManagerWindow("maint", 1000.0, 5000.0, ("n0", "n1", "elsewhere"))
+    told = WindowSet("slurm:maint", 995 * SECOND, 5000 * SECOND, ((0, 2),))
+    assert seen(first, ManagerWindow("licences", 1000.0, 5000.0, ("elsewhere",))) == [told]
+    assert seen(first) == []
+    floating = msgspec.structs.replace(first, begin_s=1040.0, end_s=5040.0)
+    assert seen(floating) == [], "it keeps its distance from now: what was told is on the safe side"
+    longer = msgspec.structs.replace(first, end_s=6000.0)
+    assert seen(longer) == [WindowSet("slurm:maint", 995 * SECOND, 6000 * SECOND, ((0, 2),))]
+    assert seen(msgspec.structs.replace(longer, nodes=("n1",))) == [
+        WindowSet("slurm:maint", 995 * SECOND, 6000 * SECOND, ((1, 1),))
+    ]
+    assert seen() == [WindowCleared("slurm:maint")]
+
+
+def test_a_watcher_knows_the_windows_of_a_restored_core() -> None:
+    watcher, nodes = fresh(), [ManagerNode(name, 28, states=("IDLE",)) for name in NAMES]
+    own, operators = Window(5, 9, 0, 1, "slurm:a"), Window(5, 9, 0, 1, "b")
+    watcher.closings.recall({"slurm:a": (own,), "b": (operators,)})
+    assert watcher.look(Picture(100.0, {}, nodes))[0] == [WindowCleared("slurm:a")]
+
+
+def test_no_more_tasks_of_an_array_than_its_bound() -> None:
+    watcher = fresh()
+    tasks = [changed(WAITS, name=f"7_{at}", number=7, array="7", array_at_most=2) for at in range(4)]
+    facts, _ = look(watcher, *tasks)
+    assert [one.job.job_id for one in facts if isinstance(one, JobSubmitted)] == ["7_0", "7_1"]
+
+
+def test_left_jobs_stay_left() -> None:
+    watcher = fresh()
+    odd = changed(WAITS, special=("asks for licences (x)",))
+    facts, wishes = look(watcher, odd)
+    assert (facts, wishes.pass_on) == ([], {"1": "asks for licences (x)"})
+    assert look(watcher, odd)[1].pass_on == {}
+    watcher = fresh()
+    watcher.over = {"1"}
+    assert look(watcher, WAITS)[1].pass_on == {"1": "has the name of an earlier job"}
+    assert look(fresh(), changed(WAITS, mark=BACK))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (("IDLE",), "up"), (("MIXED",), "up"), (("IDLE", "DRAIN"), "drained"), (("DOWN", "NOT_RESPONDING"), "down"),
+        (("IDLE", "NOT_RESPONDING"), "drained"), (("UNKNOWN",), "drained"), (("ALLOCATED", "MAINT"), "drained"),
+    ],
+)  # fmt: skip
+def test_conditions(states: tuple[str, ...], said: str) -> None:
+    assert condition(states) == said
+
+
+def ordered(known: Known, whole_by: str, order: StartJob) -> tuple[int, str]:
+    """The cores asked for, and what the job was made."""
+    found = Discovered(
+        Cluster((NodeGroup(2, 28),)), NAMES, (28, 28), Terms(("all",)), "24.11.5", whole_nodes_because="",
+        whole_by=whole_by,
+    )  # fmt: skip
+    known.take_down(order, found)
+    return known.cores, known.before.made
+
+
+@pytest.mark.parametrize(
+    ("whole_by", "alone"), [(BY_CORES, (28, "")), (BY_REQUEST, (2, "whole")), (NOT_WHOLE, (2, ""))]
+)
+def test_how_whole_nodes_are_asked_for(whole_by: str, alone: tuple[int, str]) -> None:
+    """For a job of four tasks on two nodes; one that asked for them itself needs nothing more."""
+    both, shared = (
+        StartJob("1", 1, ((0, 2),), 60, exclusive=True),
+        StartJob("1", 2, ((0, 1),), 60, exclusive=False, cores=4),
+    )
+    _, known = with_job(QUEUED)
+    assert ordered(known, whole_by, both) == alone
+    assert known.nodes == NAMES
+    assert ordered(known, whole_by, shared) == (4, "shared" if alone[1] else "")  # taken back, and only then
+    _, known = with_job(QUEUED, changed(WAITS, exclusive=True))
+    assert ordered(known, whole_by, both) == (2, "")
+
+
+def test_nodes_we_made_whole_are_not_its_owners_wish() -> None:
+    mark = run_mark(1, Before(1, 0, 1, 4, "whole"))
+    watcher, known = with_job(QUEUED)
+    known.attempt = 1
+    assert look(watcher, changed(WAITS, exclusive=True, mark=mark))[1].pass_on == {}
+    assert look(watcher, changed(WAITS, exclusive=True))[1].pass_on == {"1": "was changed by its owner"}
+
+
+def test_what_was_ordered_before_slurm_started_again_is_ordered_anew() -> None:
+    """It is held with the mark of this very start: Slurm forgot the release, nobody holds it."""
+    for started_s, phase in ((50.0, ORDERED), (0.0, PARKED)):
+        watcher, known = with_job(ORDERED, changed(WAITS, mark=RUN_1))
+        known.touched_s, watcher.back_s = 40.0, started_s
+        look(watcher, changed(WAITS, mark=RUN_1))
+        assert (known.phase, known.to_place) == (phase, phase == ORDERED)
