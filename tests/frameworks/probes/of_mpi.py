@@ -1,4 +1,8 @@
-"""An MPI rank: who it is, who is there, where it runs. With a number as argument, rank 1 ends with that status."""
+"""An MPI rank reports its number, the size of its world and its cores.
+
+With a number as argument, rank 1 ends with that status and rank 0 waits until it is killed: a rank 0 that went into
+MPI_Finalize meanwhile would sometimes fail there first, with a status of its own.
+"""
 
 import json
 import os
@@ -16,7 +20,7 @@ report = {
 }  # fmt: skip
 sys.stdout.write(json.dumps(report) + "\n")
 sys.stdout.flush()
-if sys.argv[1:] == ["wait"]:
-    time.sleep(120)
-elif sys.argv[1:] and world.rank == 1:
+if sys.argv[1:] and sys.argv[1] != "wait" and world.rank == 1:
     os._exit(int(sys.argv[1]))
+if sys.argv[1:]:
+    time.sleep(120)
