@@ -17,7 +17,7 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.curve import Curve
 from cohabit.model.event import JobFinished, JobStarted
 from cohabit.model.profile import Profile, ScaleProfile
-from cohabit.testing.builders import policies, submitted
+from tests.support.builders import policies, submitted
 
 NODES, CORES, PROGRAMS, LIMIT_MS = 512, 8, 20, 5.0
 GROUP = NodeGroup(NODES, CORES, ways=16, min_ways=1, closids=16, domains=8, bandwidth_gbs=((8, 25.0),))

@@ -25,7 +25,7 @@ from cohabit.app.steer.service import Steering
 from cohabit.app.steer.slurm_site import read_slurm_site
 from cohabit.app.steer.steering import open_service
 from cohabit.backend.steered.watcher import RUNS
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
+from tests.support.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
 
 TARGET_S, CORES, PASSES = 2.0, 28, 8
 SITE = """place = "state"

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.processes import cpu_s
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 NODES, CORES = 8, 28
 SIZES = (1, 2, 4, 7, 14, 28, 28, 56)

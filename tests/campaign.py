@@ -16,13 +16,13 @@ import traceback
 import numpy as np
 
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import Choice, TraceRow, prepared_trace
-from cohabit.testing.clusters import CLUSTERS, SHARED_CLUSTERS
-from cohabit.testing.engines import ENGINES, schedule
-from cohabit.testing.randomised import random_choice, random_deeds, random_shared_choice, random_trace, sometimes_gated
-from cohabit.testing.rehearsal import SHARED_KINDS, Rehearsal
 from tests.reference import textbook
 from tests.reference.fast_easy import compiler, fast_easy_starts
+from tests.support.builders import Choice, TraceRow, prepared_trace
+from tests.support.clusters import CLUSTERS, SHARED_CLUSTERS
+from tests.support.engines import ENGINES, schedule
+from tests.support.randomised import random_choice, random_deeds, random_shared_choice, random_trace, sometimes_gated
+from tests.support.rehearsal import SHARED_KINDS, Rehearsal
 
 LARGE_EVERY = 100  # cases
 SHARED_EVERY = 4

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from benchmarks.processes import UnixConnection, below, typed, words
-from cohabit.testing import slurm_cluster
+from tests.support import slurm_cluster
 
 SLOTS = os.cpu_count() or 1
 COHABIT = [str(Path(sys.executable).with_name("cohabit"))]

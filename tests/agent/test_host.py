@@ -7,8 +7,8 @@ from pathlib import Path
 import machine_trees as trees
 
 from cohabit.agent.host import HostOffer, host_offers
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_machines import INTEL
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_machines import INTEL
 
 RESCTRL = "cache partitioning (resctrl)"
 

@@ -26,7 +26,7 @@ from cohabit.agent.sensors.source import Offer, Watch
 from cohabit.app.measure.profiling import Host, Settings, account, keep, profile
 from cohabit.model.errors import InputError
 from cohabit.store.profiles import ProfileStore, empty_store
-from cohabit.testing.resctrl import FakeResctrl
+from tests.support.resctrl import FakeResctrl
 
 ROOT = Path("/sys/fs/resctrl")
 

@@ -20,9 +20,9 @@ from cohabit.agent.resctrl.wanted import Placed
 from cohabit.agent.topology import Core
 from cohabit.model.command import SetShares
 from cohabit.model.errors import InputError
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import AMD, ARM, HASWELL, INTEL, INTEL_CDP, INTEL_MBPS, INTEL_UNMONITORED, Machine
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import AMD, ARM, HASWELL, INTEL, INTEL_CDP, INTEL_MBPS, INTEL_UNMONITORED, Machine
 
 ROOT = Path("/sys/fs/resctrl")
 TASKS = {"a": 11, "b": 12, "c": 13, "d": 14}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cohabit.agent.resctrl.bandwidth import cap_value, control_value, shut_valve
 from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.resctrl.offer import MIBS, PERCENT, UNITS, BandwidthOffer, read_offer
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_machines import AMD, ARM, ARM_CACHE_ONLY, HASWELL, INTEL, INTEL_MBPS, Machine
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_machines import AMD, ARM, ARM_CACHE_ONLY, HASWELL, INTEL, INTEL_MBPS, Machine
 
 INFINITE = float("inf")
 

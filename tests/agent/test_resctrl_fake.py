@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import AMD, ARM, HASWELL, INTEL, INTEL_CDP, INTEL_MBPS, INTEL_OLD_KERNEL, Machine
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import AMD, ARM, HASWELL, INTEL, INTEL_CDP, INTEL_MBPS, INTEL_OLD_KERNEL, Machine
 
 ROOT = Path("/sys/fs/resctrl")
 A = ROOT / "a"

@@ -19,10 +19,10 @@ from cohabit.agent.resctrl.wanted import Placed
 from cohabit.agent.sensors.resctrl import Resctrl
 from cohabit.agent.topology import discover
 from cohabit.model.command import SetShares
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import HASWELL, INTEL, INTEL_OLD_KERNEL, Machine
-from cohabit.testing.resctrl_mount import can_mount, mounted
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import HASWELL, INTEL, INTEL_OLD_KERNEL, Machine
+from tests.support.resctrl_mount import can_mount, mounted
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(bool(can_mount()), reason=can_mount())]
 SLEEPER = (sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)")

@@ -19,10 +19,10 @@ from cohabit.agent.resctrl.planning import Plan, plan
 from cohabit.agent.resctrl.schemata import Run, mask_of
 from cohabit.agent.resctrl.wanted import Need, Share
 from cohabit.agent.resctrl.writes import Enter, Make, Move, Remove, SetSchemata
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import MACHINES, Machine
 from tests.breadth import examples
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import MACHINES, Machine
 
 ROOT = Path("/sys/fs/resctrl")
 JOBS = {f"job {number}/..": 100 + number for number in range(6)}  # each a task; names no path may stumble over

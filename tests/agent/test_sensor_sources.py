@@ -23,7 +23,7 @@ from cohabit.agent.sensors.source import Source
 from cohabit.agent.sensors.valgrind import Valgrind, cache_geometry, parse_totals
 from cohabit.model.counters import COUNTERS, PAPER
 from cohabit.model.errors import InputError
-from cohabit.testing.resctrl import FakeResctrl
+from tests.support.resctrl import FakeResctrl
 
 BUSY = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass"
 # Page by page, also where the kernel would rather give huge ones.

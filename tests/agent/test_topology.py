@@ -16,8 +16,8 @@ from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import describe, discover, format_cpus, parse_cpus
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_machines import AMD, ARM_CACHE_ONLY, HASWELL, INTEL, Machine
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_machines import AMD, ARM_CACHE_ONLY, HASWELL, INTEL, Machine
 
 
 def offer_of(machine: Machine) -> ResctrlOffer:

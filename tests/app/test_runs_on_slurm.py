@@ -14,7 +14,7 @@ from cohabit.app.measure.runs import Table, account, campaign, collect
 from cohabit.app.measure.runs_plan import read_runs_plan
 from cohabit.app.measure.runs_window import SampledHere
 from cohabit.model.units import microseconds
-from cohabit.testing.slurm_cluster import missing, running_slurm
+from tests.support.slurm_cluster import missing, running_slurm
 
 pytestmark = [
     pytest.mark.slow,

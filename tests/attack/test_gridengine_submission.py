@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from cohabit.testing.gridengine_cluster import MASTER, PROGRAMS, GridEngineCluster, missing, running_gridengine
 from tests.attack.accounts import Account, act_as
 from tests.backend.gridengine.conftest import end_watchdogs, verifier
 from tests.backend.gridengine.steering import jobs_of, until, write_site
 from tests.backend.slurm.steering import log_of
 from tests.live.api.serving import Answer, UnixConnection, ask
+from tests.support.gridengine_cluster import MASTER, PROGRAMS, GridEngineCluster, missing, running_gridengine
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("gridengine-attack-submission")]
 LIBRARY = r"""

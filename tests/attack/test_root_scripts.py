@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from cohabit.live.peers.keys import write_new_key
-from cohabit.testing.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 from tests.attack.accounts import Account
 from tests.backend.slurm.steering import until
+from tests.support.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 
 PACKAGED = Path(__file__).parents[2] / "packaging"
 INSTALL = PACKAGED / "install.sh"

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.attack.accounts import Account, act_as, shell
 from tests.attack.test_separation import status_of
 from tests.backend.gridengine.conftest import watchdogs_of
 from tests.backend.slurm.steering import attached, jobs_of, log_of, until, write_site
 from tests.live.api.serving import Answer, UnixConnection, ask
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-attack")]
 LUA = Path(__file__).parents[2] / "packaging" / "slurm" / "job_submit.lua"

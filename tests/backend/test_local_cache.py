@@ -23,11 +23,11 @@ from cohabit.launcher.runs import RunFolder
 from cohabit.model.command import CancelJob, SetShares, StartJob
 from cohabit.model.event import JobFinished, JobStarted, SharesRefused
 from cohabit.model.units import SECOND
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import HASWELL, INTEL, Machine
-from cohabit.testing.resctrl_mount import can_mount, mounted
 from tests.backend.scenes import Scene, ending, facts, play, shell, until
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import HASWELL, INTEL, Machine
+from tests.support.resctrl_mount import can_mount, mounted
 
 CPUS = len(os.sched_getaffinity(0))
 pytestmark = [

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import Choice, TraceRow, prepared_trace, swf_text
-from cohabit.testing.engines import ENGINES, schedule
 from tests.conformance.cases import CASES, Case
+from tests.support.builders import Choice, TraceRow, prepared_trace, swf_text
+from tests.support.engines import ENGINES, schedule
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

@@ -25,10 +25,10 @@ from cohabit.model.command import Command, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, WindowSet
 from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, PLACEMENTS, OrderEntry
-from cohabit.testing.builders import Choice, policies
-from cohabit.testing.clusters import CLUSTERS, EVERYTHING, PLAIN, SHARED, SHARED_CLUSTERS, SHARED_MIXED
-from cohabit.testing.randomised import random_deeds
-from cohabit.testing.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal, core_of
+from tests.support.builders import Choice, policies
+from tests.support.clusters import CLUSTERS, EVERYTHING, PLAIN, SHARED, SHARED_CLUSTERS, SHARED_MIXED
+from tests.support.randomised import random_deeds
+from tests.support.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal, core_of
 
 DEPTHS = [name for name in BACKFILLS if name != "<depth>"] + ["3"]
 SHARING = Choice("age", "first-fit", None, "share")

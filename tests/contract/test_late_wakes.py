@@ -21,8 +21,8 @@ from cohabit.model.units import SECOND
 from cohabit.sim.coupled import CoupledWorlds, fitting_terms
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.world import World
-from cohabit.testing.builders import Choice, policies
-from cohabit.testing.coupled import RELIABLE, CoupledCase, DomainCase, build
+from tests.support.builders import Choice, policies
+from tests.support.coupled import RELIABLE, CoupledCase, DomainCase, build
 
 GRID_S = 2000
 MOST_LATE_US = 10 * SECOND

@@ -15,7 +15,7 @@ from cohabit.core.view import View
 from cohabit.model.cluster import uniform_cluster
 from cohabit.model.command import StartJob
 from cohabit.model.plan import Placement
-from cohabit.testing.builders import TraceRow, policies, prepared_trace, submitted
+from tests.support.builders import TraceRow, policies, prepared_trace, submitted
 
 
 class Highest:

@@ -12,9 +12,9 @@ from cohabit.model.command import Command, SetShares, StartJob
 from cohabit.model.event import Event
 from cohabit.model.units import SECOND
 from cohabit.policy.options import PlacementOptions
-from cohabit.testing.builders import sharing_scheduler, submitted
-from cohabit.testing.clusters import SHARED
-from cohabit.testing.tenancy import nodes_in
+from tests.support.builders import sharing_scheduler, submitted
+from tests.support.clusters import SHARED
+from tests.support.tenancy import nodes_in
 
 UNLEARNED = PlacementOptions(learn=False)
 ONE_NODE, TWO_NODES = (Cluster((NodeGroup(count, 8, 0, 10, 2, 4, SHARED.groups[0].bandwidth_gbs),)) for count in (1, 2))

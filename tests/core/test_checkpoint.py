@@ -14,7 +14,7 @@ from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, JobReleased, StartRefused, Woken
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import scheduler, sharing_scheduler, submitted
+from tests.support.builders import scheduler, sharing_scheduler, submitted
 
 
 def restored(core: SchedulerCore) -> SchedulerCore:

@@ -10,8 +10,8 @@ from cohabit.model.command import StartJob
 from cohabit.model.event import JobFinished, JobSubmitted
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import scheduler, submitted
-from cohabit.testing.clusters import MEMORY
+from tests.support.builders import scheduler, submitted
+from tests.support.clusters import MEMORY
 
 
 @pytest.mark.parametrize(

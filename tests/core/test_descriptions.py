@@ -13,7 +13,7 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.job import Job
 from cohabit.model.plan import Ask
 from cohabit.model.resources import CORES
-from cohabit.testing.clusters import MEMORY
+from tests.support.clusters import MEMORY
 
 SMALL = Cluster((NodeGroup(4, cores=8),))
 

@@ -7,8 +7,8 @@ import pytest
 from cohabit.core.explain_sharing import counted, span
 from cohabit.model.event import JobFinished
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import submitted
 from tests.core.shared_story import ONE_NODE, TWO_NODES, must, story
+from tests.support.builders import submitted
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_calibration import identity
 from cohabit.predict.variability_data import TYPE_COLUMNS, Norms
 from cohabit.predict.variability_flat import FlatTrees
-from cohabit.testing.builders import submitted
 from tests.core.shared_story import Story
+from tests.support.builders import submitted
 
 FOUR = Cluster((NodeGroup(4, 1),))
 

@@ -10,8 +10,8 @@ import pytest
 from cohabit.core import invariants
 from cohabit.core.columns import FREE, NODES, QUEUED, STATE
 from cohabit.core.state import DOWN, State
-from cohabit.testing.builders import scheduler, submitted
 from tests.core.shared_story import story
+from tests.support.builders import scheduler, submitted
 
 
 def whole() -> State:

@@ -14,7 +14,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, Woken
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import scheduler, submitted
+from tests.support.builders import scheduler, submitted
 
 GIB = 2**30
 

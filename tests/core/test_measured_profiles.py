@@ -26,9 +26,9 @@ from cohabit.policy.placement.pair import MISSES
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.estimators import ELASTIC_NET, GRIDS, fit_kind
 from cohabit.reproduce.colocation.counters import COLUMNS
-from cohabit.testing.builders import submitted
 from cohabit.trace.corun_data import read_coruns
 from tests.core.shared_story import Story
+from tests.support.builders import submitted
 
 NODE = NodeGroup(1, 4)
 CODE = {

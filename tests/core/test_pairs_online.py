@@ -23,9 +23,9 @@ from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import MEMORY_NAME, METHODS, Pair
 from cohabit.predict.features import TIME, Schema
-from cohabit.testing.builders import policies, submitted
-from cohabit.testing.programs import PROFILES, measured, profile
 from tests.core.shared_story import Story
+from tests.support.builders import policies, submitted
+from tests.support.programs import PROFILES, measured, profile
 
 NODE = NodeGroup(1, 8, ways=10, min_ways=2, closids=4, bandwidth_gbs=((8, 40.0),))
 NAMES = ("a", "b", "c", "d")

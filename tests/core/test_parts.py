@@ -17,7 +17,7 @@ from cohabit.model.command import StartJob
 from cohabit.model.event import JobFinished, JobHeld, NodeDown
 from cohabit.model.plan import Placement, Plan, Reserve, Start
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import scheduler, submitted
+from tests.support.builders import scheduler, submitted
 
 
 def waiting_core() -> SchedulerCore:

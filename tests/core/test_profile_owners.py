@@ -13,8 +13,8 @@ from cohabit.model.profile import Profile, ScaleProfile, Tenant, owner_of
 from cohabit.policy.forecast import Forecasts
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.spread import Spread
-from cohabit.testing.programs import FLAT, STREAM, measured
 from tests.core.shared_story import ONE_NODE, UNLEARNED, Story, must, story
+from tests.support.programs import FLAT, STREAM, measured
 
 ANN, BOB = "1001", "1002"
 

@@ -15,10 +15,10 @@ from cohabit.model.profile import Profile, ScaleProfile, classify, demand
 from cohabit.policy.exploration import Trial, Trials
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.spread import Spread
-from cohabit.testing.builders import submitted
-from cohabit.testing.clusters import SHARED
-from cohabit.testing.programs import FLAT, KNOWN, NEUTRAL, STREAM, curve, measured, profile
 from tests.core.shared_story import must, story
+from tests.support.builders import submitted
+from tests.support.clusters import SHARED
+from tests.support.programs import FLAT, KNOWN, NEUTRAL, STREAM, curve, measured, profile
 
 NODE = SHARED.groups[0]
 FIG_10 = profile("fig10", measured(1, 100.0, {2: 1.0, 4: 1.6, 8: 1.9, 10: 2.0}, {2: 20.0, 4: 12.0, 10: 6.0}))

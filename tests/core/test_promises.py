@@ -13,10 +13,10 @@ from cohabit.core.sharing import may_move
 from cohabit.model.event import JobCancelled, JobFinished, NodeDown, NodeDrained, NodeUp, StartRefused, Woken
 from cohabit.model.plan import Move, Promise
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import policies, submitted
-from cohabit.testing.clusters import SHARED
-from cohabit.testing.programs import PROFILES
 from tests.core.shared_story import Story, must, story
+from tests.support.builders import policies, submitted
+from tests.support.clusters import SHARED
+from tests.support.programs import PROFILES
 
 SHARING = ("share", "spread", "shepherd", "joint", "pair")
 

@@ -11,7 +11,7 @@ import pytest
 from cohabit.core.columns import JOB_COLUMNS, columns_of
 from cohabit.core.protocols import Order, PolicySet
 from cohabit.model.errors import InputError
-from cohabit.testing.builders import policies
+from tests.support.builders import policies
 
 COLUMNS, ROWS = columns_of(np.zeros((JOB_COLUMNS, 3), np.int64), np.zeros((2, 2))), np.arange(3)
 

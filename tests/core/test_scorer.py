@@ -12,7 +12,7 @@ from cohabit.core.columns import JOB_COLUMNS, columns_of
 from cohabit.core.kernels import shortlist
 from cohabit.core.protocols import Order
 from cohabit.core.scorer import make_scorer
-from cohabit.testing.builders import policies
+from tests.support.builders import policies
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 CALLED = ctypes.CFUNCTYPE(None, POINTER, NUMBER, POINTER, NUMBER, POINTER, NUMBER, NUMBER, POINTER, POINTER)

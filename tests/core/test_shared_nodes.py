@@ -19,11 +19,11 @@ from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.model.resources import Dimension, Wish
 from cohabit.model.units import SECOND
 from cohabit.policy.placement.spread import Spread
-from cohabit.testing.builders import policies, submitted
-from cohabit.testing.clusters import MIB, SHARED
-from cohabit.testing.programs import FLAT, KNOWN, NEUTRAL, PROFILES, curve, measured, profile
 from tests.breadth import examples
 from tests.core.shared_story import ONE_NODE, TWO_NODES, UNLEARNED, must, story
+from tests.support.builders import policies, submitted
+from tests.support.clusters import MIB, SHARED
+from tests.support.programs import FLAT, KNOWN, NEUTRAL, PROFILES, curve, measured, profile
 
 # ---- bookings -------------------------------------------------------------------------------------------------------
 

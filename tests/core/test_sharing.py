@@ -5,8 +5,8 @@ from __future__ import annotations
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import SetShares
 from cohabit.model.event import JobFinished
-from cohabit.testing.builders import submitted
 from tests.core.shared_story import TWO_NODES, Story, must, story
+from tests.support.builders import submitted
 
 BARE = Cluster((NodeGroup(1, 8), NodeGroup(1, 8, 0, 10, 2, 4, name="cached")))
 

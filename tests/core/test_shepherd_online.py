@@ -19,10 +19,10 @@ from cohabit.model.profile import Profile, Tenant
 from cohabit.optimise import law
 from cohabit.optimise.arrivals import Residents
 from cohabit.policy.forecast import Forecast, Kept
-from cohabit.testing.builders import policies, submitted
-from cohabit.testing.clusters import SHARED
-from cohabit.testing.programs import CACHED, FLAT, KNOWN, PROFILES, STEEP, STREAM, measured, profile
 from tests.core.shared_story import Story, must
+from tests.support.builders import policies, submitted
+from tests.support.clusters import SHARED
+from tests.support.programs import CACHED, FLAT, KNOWN, PROFILES, STEEP, STREAM, measured, profile
 
 SMALL = (  # two processes each: four fit on a node
     profile("keen", measured(1, 100.0, {1: 0.3, 5: 0.9, 10: 1.0}, {1: 8.0, 10: 1.0}), processes=2),

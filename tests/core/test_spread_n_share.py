@@ -1,7 +1,7 @@
 """Spread-n-Share's scheduling, one small story per numbered requirement (S1 to S41, S80 to S83).
 
 The machine is clusters.SHARED: 4 nodes of 8 cores, 10 ways, 40 GB/s, 4 cache partitions, at least 2 ways for a job.
-What the programs need is in testing/programs.py. Demands, classes and trials are tested in test_profiles_and_trials.py.
+What the programs need is in support/programs.py. Demands, classes and trials are tested in test_profiles_and_trials.py.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cohabit.model.units import SECOND
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.partition.equal import Equal
 from cohabit.policy.placement.spread import Spread
-from cohabit.testing.builders import policies, sharing_scheduler, submitted
-from cohabit.testing.programs import FLAT, NEUTRAL, PROFILES, STREAM, measured, profile
 from tests.core.shared_story import ONE_NODE, TWO_NODES, UNLEARNED, must, story
+from tests.support.builders import policies, sharing_scheduler, submitted
+from tests.support.programs import FLAT, NEUTRAL, PROFILES, STREAM, measured, profile
 
 # ---- footprints and the three strategies ----------------------------------------------------------------------------
 

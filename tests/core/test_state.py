@@ -9,7 +9,7 @@ from cohabit.core.state import DRAINED, State
 from cohabit.model.cluster import Cluster, NodeGroup, uniform_cluster
 from cohabit.model.event import EndRecalled, EndsForgotten
 from cohabit.model.job import Job
-from cohabit.testing.builders import policies, scheduler, submitted
+from tests.support.builders import policies, scheduler, submitted
 
 
 def state(nodes: int = 70) -> State:

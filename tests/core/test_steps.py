@@ -24,7 +24,7 @@ from cohabit.model.event import (
     Woken,
 )
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import scheduler, submitted
+from tests.support.builders import scheduler, submitted
 
 LIMIT = 100 * SECOND
 

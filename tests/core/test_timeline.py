@@ -9,7 +9,7 @@ from cohabit.core.kinds import Kinds
 from cohabit.core.timeline import Timeline, planned
 from cohabit.model.cluster import Cluster, NodeGroup, Window
 from cohabit.model.units import FOREVER, SECOND
-from cohabit.testing.clusters import MEMORY
+from tests.support.clusters import MEMORY
 
 BOTH, LARGE = np.array([True, True]), np.array([False, True])
 

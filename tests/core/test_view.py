@@ -10,10 +10,10 @@ from cohabit.core.core import SchedulerCore
 from cohabit.model.event import JobFinished, JobStarted, NodeDown
 from cohabit.model.profile import SHARED, ScaleProfile
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import policies, scheduler, submitted
-from cohabit.testing.clusters import MEMORY
-from cohabit.testing.programs import FLAT, measured, profile
 from tests.core.shared_story import story
+from tests.support.builders import policies, scheduler, submitted
+from tests.support.clusters import MEMORY
+from tests.support.programs import FLAT, measured, profile
 
 
 def test_nothing_can_be_changed_through_a_view() -> None:

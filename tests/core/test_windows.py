@@ -13,9 +13,9 @@ from cohabit.model.codec import decode_events, encode
 from cohabit.model.command import StartJob, WakeAt
 from cohabit.model.event import Event, JobFinished, JobStarted, NodeDrained, WindowCleared, WindowSet, Woken
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import scheduler, submitted
 from tests.core.shared_story import TWO_NODES, must, story
 from tests.core.test_steps import Checked
+from tests.support.builders import scheduler, submitted
 
 
 def window(begin_s: float, end_s: float, *nodes: tuple[int, int], name: str = "w") -> WindowSet:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from cohabit.live.peers.keys import write_new_key
-from cohabit.testing.gridengine_cluster import GridEngineCluster
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.coupled.conftest import folder, gridengine, slurms, threshold
 from tests.backend.coupled.sides import GridEngineSide, Side, SlurmSide, why
 from tests.breadth import few
 from tests.mates_conformance.managers import APART_S, GRAIN_S, INSTANT_S, play_managed, scenes
 from tests.mates_conformance.scene import Scene, swapped, wrong
 from tests.mates_conformance.simulated import play_simulated
+from tests.support.gridengine_cluster import GridEngineCluster
+from tests.support.slurm_cluster import SlurmCluster
 
 __all__ = ["folder", "gridengine", "slurms", "threshold"]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timing, pytest.mark.xdist_group("coupled-managers")]

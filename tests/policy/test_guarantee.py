@@ -26,7 +26,7 @@ from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
 from cohabit.policy.partition.giving import LARGE_STEP, LEAST_PERCENT, STEP_WAYS, Division
 from cohabit.policy.partition.guarantee import CALM, MARGIN, PATIENCE
-from cohabit.testing.programs import FLAT, measured, profile
+from tests.support.programs import FLAT, measured, profile
 
 NODE = NodeGroup(1, cores=8, ways=12, min_ways=2, closids=4, bandwidth_gbs=((1, 10.0), (2, 18.0), (4, 34.0), (8, 40.0)))
 CLUSTER = Cluster((NODE,), "shared")

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cohabit.app.simulate.simulation import prepare
-from cohabit.testing.builders import TraceRow, prepared_trace
-from cohabit.testing.engines import ENGINES, schedule
-from cohabit.testing.strategies import traces
 from tests.breadth import examples
+from tests.support.builders import TraceRow, prepared_trace
+from tests.support.engines import ENGINES, schedule
+from tests.support.strategies import traces
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from cohabit.model.units import SECOND
 from cohabit.sim.trace_driver import replay
-from cohabit.testing.builders import Choice, TraceRow, policies, prepared_trace
-from cohabit.testing.engines import schedule
-from cohabit.testing.randomised import BACKFILLS
-from cohabit.testing.strategies import choices, traces
 from tests.breadth import examples
 from tests.campaign import compare_engines, reference_starts
+from tests.support.builders import Choice, TraceRow, policies, prepared_trace
+from tests.support.engines import schedule
+from tests.support.randomised import BACKFILLS
+from tests.support.strategies import choices, traces
 
 Trace = tuple[list[TraceRow], int]
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

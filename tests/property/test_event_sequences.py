@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cohabit.model.cluster import Cluster
-from cohabit.testing.builders import Choice
-from cohabit.testing.clusters import CLUSTERS, PLAIN, SHARED_CLUSTERS
-from cohabit.testing.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal
-from cohabit.testing.strategies import choices, deeds, shared_choices
 from tests.breadth import examples
+from tests.support.builders import Choice
+from tests.support.clusters import CLUSTERS, PLAIN, SHARED_CLUSTERS
+from tests.support.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal
+from tests.support.strategies import choices, deeds, shared_choices
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 NO_CONSERVATIVE = ("none", "easy", "2", "8", "first-fit")
@@ -57,7 +57,7 @@ def test_the_same_events_give_the_same_commands(cluster: Cluster, choice: Choice
 def test_s81_shared_nodes_are_never_overbooked_and_nobody_is_lost(
     cluster: Cluster, choice: Choice, played: list[Deed]
 ) -> None:
-    """By the plain account of testing/tenancy.py: cores, ways, bandwidth, memory, partitions, masks (S80, S81)."""
+    """By the plain account of support/tenancy.py: cores, ways, bandwidth, memory, partitions, masks (S80, S81)."""
     rehearse(cluster, choice, played, probe=True)
 
 

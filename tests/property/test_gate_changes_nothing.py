@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 
 from cohabit.app.simulate.simulation import run
 from cohabit.policy.gate.variability import RandomJudge, VariabilityGate
-from cohabit.testing.builders import Choice, TraceRow, prepared_trace
-from cohabit.testing.strategies import choices, traces
 from tests.breadth import examples
+from tests.support.builders import Choice, TraceRow, prepared_trace
+from tests.support.strategies import choices, traces
 
 GATES = {
     "a constant model": VariabilityGate(RandomJudge(0.0, seed=1)),

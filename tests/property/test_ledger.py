@@ -19,8 +19,8 @@ from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, Takes, nodes_in, ranges_of
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.resources import BANDWIDTH, CORES, WAYS
-from cohabit.testing.tenancy import Salt
 from tests.breadth import examples
+from tests.support.tenancy import Salt
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 DIMENSIONS = (CORES, BANDWIDTH, WAYS)

@@ -23,11 +23,11 @@ from cohabit.core.kernels import conservative, ladder, profile
 from cohabit.core.kernels.bundles import Machine
 from cohabit.core.timeline import Timeline
 from cohabit.model.units import FOREVER, SECOND
-from cohabit.testing.builders import Choice, scheduler
-from cohabit.testing.clusters import PLAIN
-from cohabit.testing.rehearsal import Deed, Rehearsal
-from cohabit.testing.strategies import choices, deeds
 from tests.breadth import examples
+from tests.support.builders import Choice, scheduler
+from tests.support.clusters import PLAIN
+from tests.support.rehearsal import Deed, Rehearsal
+from tests.support.strategies import choices, deeds
 
 NODES, HORIZON = 8, 200
 

@@ -19,9 +19,9 @@ from cohabit.model.command import StartJob
 from cohabit.model.event import Event, JobChanged, JobFinished, JobStarted
 from cohabit.model.plan import Ask
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import policies, scheduler, submitted
-from cohabit.testing.clusters import MEMORY, SHARED, SHARED_CLUSTERS
-from cohabit.testing.programs import PROFILES, PROGRAMS
+from tests.support.builders import policies, scheduler, submitted
+from tests.support.clusters import MEMORY, SHARED, SHARED_CLUSTERS
+from tests.support.programs import PROFILES, PROGRAMS
 
 
 def waiting(core: SchedulerCore, rng: np.random.Generator, jobs: int) -> View:

@@ -10,8 +10,8 @@ import pytest
 from cohabit.model.units import SECOND
 from cohabit.sim import trace_driver
 from cohabit.sim.trace_driver import Replay, replay
-from cohabit.testing.builders import policies
 from tests.breadth import WIDE
+from tests.support.builders import policies
 
 SEEDS = range(4) if WIDE else (0, 3)
 

@@ -1,6 +1,6 @@
 """Windows announced, moved and lifted at any time: no start runs into one, and nothing else changes.
 
-The rehearsal keeps its own account of windows (testing/rehearsal.py): it checks every start against it.
+The rehearsal keeps its own account of windows (support/rehearsal.py): it checks every start against it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from cohabit.core.checkpoint import load, save
 from cohabit.model.cluster import Cluster
-from cohabit.testing.builders import Choice, policies
-from cohabit.testing.clusters import CLUSTERS, SHARED_CLUSTERS
-from cohabit.testing.rehearsal import Deed, Rehearsal
-from cohabit.testing.strategies import choices, deeds, shared_choices
 from tests.breadth import examples
+from tests.support.builders import Choice, policies
+from tests.support.clusters import CLUSTERS, SHARED_CLUSTERS
+from tests.support.rehearsal import Deed, Rehearsal
+from tests.support.strategies import choices, deeds, shared_choices
 
 quiet = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 OFTEN = ("close", "close", "open", "submit", "array", "finish", "wake", "drain", "up", "down")

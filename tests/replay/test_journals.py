@@ -19,8 +19,8 @@ from cohabit.model.records import DONE
 from cohabit.model.units import SECOND
 from cohabit.sim import journal as lines
 from cohabit.sim.journal import Journal
-from cohabit.testing.builders import Choice, TraceRow, prepared_trace
-from cohabit.testing.randomised import random_trace
+from tests.support.builders import Choice, TraceRow, prepared_trace
+from tests.support.randomised import random_trace
 
 CHOICES = (
     Choice(), Choice("wfp", "easy"), Choice("fcfs", "3"), Choice("unicef", "conservative"), Choice("sjf", "none"),

@@ -18,8 +18,8 @@ from cohabit.model.units import HOUR, SECOND
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.world import World, late_reports, node_failures
-from cohabit.testing.builders import Choice, TraceRow, job, prepared_trace, scheduler
-from cohabit.testing.randomised import random_trace
+from tests.support.builders import Choice, TraceRow, job, prepared_trace, scheduler
+from tests.support.randomised import random_trace
 
 
 def traced(name: str, submit_s: float, run_s: float, **asked: object) -> TracedJob:

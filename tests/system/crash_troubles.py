@@ -17,10 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from cohabit.live.controller.place import Place
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import INTEL
-from cohabit.testing.resctrl_mount import can_mount, mounted
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import INTEL
+from tests.support.resctrl_mount import can_mount, mounted
 
 GET_FLAGS, SET_FLAGS, IMMUTABLE = 0x80086601, 0x40086602, 0x10  # of linux/fs.h
 ERRORS = {errno.EBUSY: (), errno.EIO: (), errno.ENOSPC: ("make",)}  # the kernel runs out of ids for new groups only

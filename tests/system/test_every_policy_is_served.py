@@ -30,10 +30,10 @@ from cohabit.model.profile import ScaleProfile
 from cohabit.model.units import SECOND
 from cohabit.policy.placement.pair import METHODS, MISSES
 from cohabit.policy.registry import BACKFILLS, BUNDLES, GATES, ORDERS, PARTITIONS, PLACEMENTS
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_faults import FaultyResctrl
-from cohabit.testing.resctrl_machines import INTEL
-from cohabit.testing.resctrl_mount import can_mount, mounted
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_faults import FaultyResctrl
+from tests.support.resctrl_machines import INTEL
+from tests.support.resctrl_mount import can_mount, mounted
 
 CORES = len(os.sched_getaffinity(0))
 OVER = ("done", "failed", "killed", "cancelled", "lost")

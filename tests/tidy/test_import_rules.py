@@ -72,7 +72,7 @@ def test_fakes_stay_out_of_the_product() -> None:
         f"{module.at(node)} imports {name}"
         for module in modules()
         for node, name in imported_names(module)
-        if begins_with(name, "cohabit.testing") and module.room != "testing"
+        if begins_with(name, "tests")
     ]
     assert not found
 

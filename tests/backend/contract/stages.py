@@ -19,8 +19,8 @@ from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.model.command import StartJob
 from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted, StartRefused
 from cohabit.model.units import SECOND
-from cohabit.testing.gridengine_cluster import GridEngineCluster
-from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.support.gridengine_cluster import GridEngineCluster
+from tests.support.slurm_cluster import SlurmCluster
 
 WAIT_S = 90.0
 TOLD = JobStarted | JobFinished | StartRefused  # what the contract is about; nodes come and go besides

@@ -14,10 +14,10 @@ from cohabit.backend.protocol import CANCELLED, DONE, ENDED, FAILED, NEVER, RUNN
 from cohabit.backend.steered.backend import Expected
 from cohabit.model.command import CancelJob, StopJob
 from cohabit.model.event import JobFinished, JobStarted
-from cohabit.testing import gridengine_cluster, slurm_cluster
-from cohabit.testing.gridengine_cluster import running_gridengine
-from cohabit.testing.slurm_cluster import running_slurm
 from tests.backend.contract.stages import GridEngineStage, LocalStage, SlurmStage, Stage
+from tests.support import gridengine_cluster, slurm_cluster
+from tests.support.gridengine_cluster import running_gridengine
+from tests.support.slurm_cluster import running_slurm
 
 Scene = Callable[[Stage], Awaitable[None]]
 TIMEOUT_S = 240.0

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from cohabit.live.peers.keys import write_new_key
-from cohabit.testing import gridengine_cluster, slurm_cluster
-from cohabit.testing.gridengine_cluster import GridEngineCluster, running_gridengine
-from cohabit.testing.slurm_cluster import SlurmCluster, running_slurm
 from tests.backend.coupled.sides import GridEngineSide, Side, SlurmSide, couple
 from tests.backend.gridengine.conftest import end_watchdogs, verifier
 from tests.backend.slurm.conftest import LUA
+from tests.support import gridengine_cluster, slurm_cluster
+from tests.support.gridengine_cluster import GridEngineCluster, running_gridengine
+from tests.support.slurm_cluster import SlurmCluster, running_slurm
 
 PACKAGING = Path(__file__).parents[3] / "packaging"
 PYTHON = shutil.which("python3", path="/usr/bin") or sys.executable

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from cohabit.backend.steered.fuses import boot_us, read_fuses
 from cohabit.backend.steered.lease import fuse_file
-from cohabit.testing.gridengine_cluster import GridEngineCluster
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.gridengine import steering as of_gridengine
 from tests.backend.slurm import steering as of_slurm
 from tests.backend.slurm.steering import forget_lease, stop, until
 from tests.ports import free_port
+from tests.support.gridengine_cluster import GridEngineCluster
+from tests.support.slurm_cluster import SlurmCluster
 
 SCRIPT = "#!/bin/sh\ndate +'begin %s.%N' >> {log}\nsleep {seconds} || exit 1\ndate +'end %s.%N' >> {log}\n"
 STEERED_S = 180  # longer than a killed controller needs to come back on a busy machine: jobs are not given back

@@ -23,8 +23,12 @@ import pytest
 
 from cohabit.backend.steered.fuses import boot_us, read_fuses
 from cohabit.backend.steered.lease import fuse_file
-from cohabit.testing import gridengine_cluster, slurm_cluster
-from cohabit.testing.gridengine_cluster import (
+from tests.backend.coupled.sides import SCRIPT
+from tests.backend.gridengine.conftest import end_watchdogs
+from tests.backend.slurm.steering import until
+from tests.ports import free_port
+from tests.support import gridengine_cluster, slurm_cluster
+from tests.support.gridengine_cluster import (
     MASTER,
     NETWORK,
     PROGRAMS,
@@ -32,11 +36,7 @@ from cohabit.testing.gridengine_cluster import (
     replaced,
     running_gridengine,
 )
-from cohabit.testing.slurm_cluster import SlurmCluster, running_slurm
-from tests.backend.coupled.sides import SCRIPT
-from tests.backend.gridengine.conftest import end_watchdogs
-from tests.backend.slurm.steering import until
-from tests.ports import free_port
+from tests.support.slurm_cluster import SlurmCluster, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("install-mates")]
 ROOT = Path(__file__).parents[3]

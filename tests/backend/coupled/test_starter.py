@@ -14,10 +14,10 @@ import pytest
 from cohabit.app.steer.threshold import OF_A_RUN
 from cohabit.live.peers.keys import read_keys
 from cohabit.live.peers.threshold_door import Hello
-from cohabit.testing.gridengine_cluster import GridEngineCluster
 from tests.backend.coupled.conftest import packaged
 from tests.backend.gridengine.steering import jobs_of
 from tests.backend.slurm.steering import until
+from tests.support.gridengine_cluster import GridEngineCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("coupled-managers")]
 USER = "nobody"

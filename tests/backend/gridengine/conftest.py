@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 from tests.backend.gridengine.steering import jobs_of, until
 from tests.backend.slurm.steering import forget_lease
+from tests.support.gridengine_cluster import GridEngineCluster, missing, running_gridengine
 
 JSV = Path(__file__).parents[3] / "packaging" / "gridengine" / "cohabit-jsv.sh"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from cohabit.backend.gridengine import xml_output
 from cohabit.backend.gridengine.xml_output import Listed
-from cohabit.testing.gridengine_cluster import GridEngineCluster
 from tests.backend.slurm import steering as of_slurm
 from tests.backend.slurm.steering import stop
+from tests.support.gridengine_cluster import GridEngineCluster
 
 PATIENCE_S = 240  # on a machine that does much else besides
 SCRIPT = "#!/bin/sh\necho $JOB_ID $(date +%s.%N) >> {runs}\nexec sleep {seconds}\n"

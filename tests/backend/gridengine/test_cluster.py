@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.gridengine_cluster import missing
 from tests.backend.gridengine.steering import until
+from tests.support.gridengine_cluster import missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("gridengine")]
 HOLD = """
 import sys, time
 from pathlib import Path
-from cohabit.testing.gridengine_cluster import running_gridengine
+from tests.support.gridengine_cluster import running_gridengine
 with running_gridengine(Path(sys.argv[1]), hosts=1, slots=2) as cluster:
     print("up", flush=True)
     time.sleep(600)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.gridengine_cluster import GridEngineCluster
 from tests.backend.gridengine.steering import attached, jobs_of, runs_noted, start_attached, submit, until, write_site
 from tests.backend.gridengine.test_steering import LONG_S, all_over, begun, run, verb
 from tests.backend.slurm.steering import log_of, stop
+from tests.support.gridengine_cluster import GridEngineCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gridengine-deaths")]
 

@@ -15,10 +15,10 @@ from cohabit.backend.gridengine.discovery import discover
 from cohabit.backend.gridengine.translate import Site
 from cohabit.backend.steered.shapes import Discovered
 from cohabit.model.errors import InputError
-from cohabit.testing.gridengine_cluster import GridEngineCluster, replaced
 from tests.backend.gridengine.steering import attached, jobs_of, rows_of, runs_noted, submit, until, write_site
 from tests.backend.gridengine.test_steering import LONG_S, all_over, begun, run
 from tests.backend.slurm.steering import log_of
+from tests.support.gridengine_cluster import GridEngineCluster, replaced
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gridengine-requests")]
 ALONE = "slots=4,exclusive=true"  # what every host has

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.gridengine_cluster import GridEngineCluster
 from tests.backend.gridengine.steering import attached, jobs_of, runs_noted, submit, until, write_site
 from tests.backend.slurm.steering import log_of, stop
+from tests.support.gridengine_cluster import GridEngineCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gridengine")]
 LONG_S = 300  # no test waits for its end

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from cohabit.testing.gridengine_cluster import MASTER, PROGRAMS, GridEngineCluster
 from tests.backend.gridengine.steering import jobs_of, until, write_site
 from tests.backend.slurm.steering import log_of
+from tests.support.gridengine_cluster import MASTER, PROGRAMS, GridEngineCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("gridengine-submit")]
 NOBODY, CONTROLLER = 65534, "controller"

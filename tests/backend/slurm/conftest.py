@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.slurm_cluster import ONE_PARTITION, SlurmCluster, missing, running_slurm
 from tests.backend.slurm.node_serve import CORES
 from tests.backend.slurm.steering import forget_lease, until
+from tests.support.slurm_cluster import ONE_PARTITION, SlurmCluster, missing, running_slurm
 
 PACKAGED = Path(__file__).parents[3] / "packaging" / "slurm"
 LUA = PACKAGED / "job_submit.lua"

@@ -18,9 +18,9 @@ from cohabit.agent.topology import CacheDomain, Core, Topology
 from cohabit.app.steer import node_agent
 from cohabit.app.steer.node_agent import Machine, NodeDaemon
 from cohabit.cli import node
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_machines import HASWELL
 from cohabit.whole_files import replacing
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_machines import HASWELL
 
 CORES = 28
 ROOT = Path("/sys/fs/resctrl")

@@ -29,9 +29,9 @@ from cohabit.backend.slurm import commands, json_output
 from cohabit.backend.slurm.json_output import form_number
 from cohabit.backend.steered.marks import WHOLE, run_mark
 from cohabit.backend.steered.translate import before_of
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.backend.slurm.steering import jobs_of, until
 from tests.ports import free_port
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 RECORDED = Path(__file__).parent / "recorded"
 PARTITIONS = """PartitionName=all Nodes=ALL Default=YES OverSubscribe=NO State=UP

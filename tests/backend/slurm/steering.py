@@ -17,7 +17,7 @@ from cohabit.backend.slurm.calls import Calls
 from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.steered.contract import ManagerAway
 from cohabit.backend.steered.shapes import ManagerJob
-from cohabit.testing.slurm_cluster import SlurmCluster
+from tests.support.slurm_cluster import SlurmCluster
 
 SCRIPT = "#!/bin/sh\necho $SLURM_JOB_ID >> {runs}\n{work}\n"
 STAY = "while [ ! -e {go} ]; do sleep 0.2; done"

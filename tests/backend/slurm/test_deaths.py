@@ -14,7 +14,6 @@ import pytest
 
 from cohabit.app.steer.slurm_site import read_slurm_site
 from cohabit.app.steer.steering import verify_journal
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.slurm.steering import (
     attached,
     jobs_of,
@@ -26,6 +25,7 @@ from tests.backend.slurm.steering import (
     until,
     write_site,
 )
+from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 

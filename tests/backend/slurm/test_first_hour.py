@@ -17,11 +17,11 @@ import pytest
 from cohabit.app.advise.sharing import ASSUMPTIONS, Question, advise, cut, judge, names_for, read_log, with_programs
 from cohabit.model.units import MINUTE, SECOND
 from cohabit.model.workload import ACCEPTED, Workload
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from cohabit.trace.lublin import generate_lublin
 from cohabit.trace.programs import catalogue
 from cohabit.trace.swf import read_swf
 from tests.cli.cli_calls import cohabit
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "operators-first-hour.md"

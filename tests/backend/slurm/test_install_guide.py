@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.backend.slurm.steering import jobs_of, until
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.xdist_group("slurm-install")]
 ROOT = Path(__file__).parents[3]

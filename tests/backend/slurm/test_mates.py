@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from cohabit.live.peers.keys import write_new_key
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import forget_lease, jobs_of, log_of, start_attached, stop, until, write_site
 from tests.backend.slurm.test_slurms_own_changes import facts
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-pair")]
 SCRIPT = """#!/bin/sh

@@ -26,9 +26,9 @@ from cohabit.model import codec
 from cohabit.model.command import SetShares
 from cohabit.store.json_form import write_json
 from cohabit.store.profiles import open_store
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.slurm.conftest import idle
 from tests.backend.slurm.steering import attached, jobs_of, log_of, until, write_site
+from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-node")]
 WORK = "#!/bin/sh\necho $$ > {folder}/{name}.pid\nwhile [ ! -e {folder}/{name}.go ]; do sleep 0.2; done\n"

@@ -30,11 +30,11 @@ from cohabit.app.steer.node_agent import NodeConfig, NodeDaemon, lesson, read_st
 from cohabit.app.steer.site import NodeTable
 from cohabit.model.command import SetShares
 from cohabit.store.profiles import open_store
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.slurm.conftest import idle, scripts
 from tests.backend.slurm.node_serve import CORES, fake_machine, topology
 from tests.backend.slurm.steering import jobs_of, until
+from tests.support.resctrl import FakeResctrl
+from tests.support.slurm_cluster import SlurmCluster
 
 BUSY = "#!/bin/sh\nwhile [ ! -e {go} ]; do i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; sleep 0.05; done\n"
 

@@ -13,10 +13,10 @@ from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.steered.shapes import ManagerJob
 from cohabit.model.event import StartRefused, WindowCleared, WindowSet
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
 from tests.backend.slurm.test_slurms_own_changes import facts, told
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-operators")]
 MORE = "Licenses=solver:2\nGresTypes=card"

@@ -17,9 +17,9 @@ from cohabit.backend.slurm.rest import Described, Rest, RestAway, RestManager, j
 from cohabit.backend.slurm.steering import SlurmManager
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.shapes import ManagerNode
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, jobs_of, log_of, submit, until, write_site
+from tests.support.slurm_cluster import SlurmCluster, missing, rest_missing, running_slurm
 
 RECORDED = Path(__file__).parent / "recorded"
 

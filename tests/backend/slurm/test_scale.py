@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from benchmarks.slurm_scale import TARGET_S, steer, submit, write_site
 
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.cluster, pytest.mark.xdist_group("slurm-64")]
 JOBS, NODES, PASSES = 1000, 64, 5

@@ -21,9 +21,9 @@ from cohabit.backend.slurm.discovery import arrange
 from cohabit.backend.steered.contract import Forbidden
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.slurm.steering import jobs_of, submit, until
 from tests.backend.slurm.test_reading import recorded
+from tests.support.slurm_cluster import SlurmCluster
 
 SITE = """place = "state"
 [policy]

@@ -26,9 +26,9 @@ from cohabit.app.simulate.preparation import Prepared, prepare
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND
 from cohabit.store.json_form import write_json
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, jobs_of, log_of, submit, until, write_site
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timing, pytest.mark.cluster, pytest.mark.xdist_group("slurm-three")]
 JOBS, GAP_S, LENGTHS_S = 24, 0.2, (20, 50)

@@ -8,7 +8,7 @@ import time
 import pytest
 from benchmarks.slurmctld_load import cpu_s, measure
 
-from cohabit.testing.slurm_cluster import missing
+from tests.support.slurm_cluster import missing
 
 
 def test_processor_seconds_are_counted() -> None:

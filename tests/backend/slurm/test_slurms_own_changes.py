@@ -10,8 +10,8 @@ from cohabit.live.controller.journal import open_journal
 from cohabit.live.controller.place import Place
 from cohabit.model import codec
 from cohabit.model.event import Event
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
+from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 

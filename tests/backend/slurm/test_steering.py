@@ -18,9 +18,9 @@ from cohabit.live.controller.place import Place
 from cohabit.model import codec
 from cohabit.model.command import StartJob
 from cohabit.store.json_form import write_json
-from cohabit.testing.slurm_cluster import SlurmCluster
 from tests.backend.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
 from tests.breadth import few
+from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 SIZES = (1, 2, 4, 7, 8, 14, 16, 20, 28, 40, 56)

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from cohabit.testing.slurm_cluster import SlurmCluster, missing, running_slurm
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, jobs_of, log_of, submit, until, write_site
+from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.xdist_group("slurm-submit")]
 NOBODY = 65534

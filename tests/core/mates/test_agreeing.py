@@ -8,7 +8,7 @@ from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.mates.state import MatesState
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import FOREVER, SECOND
-from cohabit.testing.builders import scheduler, sharing_scheduler, submitted
+from tests.support.builders import scheduler, sharing_scheduler, submitted
 
 
 def busy(mate: bool = True) -> SchedulerCore:

@@ -12,7 +12,7 @@ import pytest
 from cohabit.model.scheme import SCHEMES, Scheme
 from cohabit.model.units import SECOND
 from cohabit.sim.coupled import Link
-from cohabit.testing.coupled import RELIABLE, CoupledCase, DomainCase, build, random_case
+from tests.support.coupled import RELIABLE, CoupledCase, DomainCase, build, random_case
 
 SLOW = Link(latency_us=SECOND // 20)
 LOSSY = Link(latency_us=SECOND // 20, jitter_us=SECOND // 10, loss=0.1, duplicate=0.05)

@@ -14,7 +14,7 @@ from cohabit.model.job import Job
 from cohabit.model.peer import COMMITTED
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
-from cohabit.testing.builders import policies
+from tests.support.builders import policies
 
 TERMS = Terms()
 

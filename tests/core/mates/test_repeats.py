@@ -13,7 +13,7 @@ from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
 from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
 from cohabit.sim.trouble import Trouble
-from cohabit.testing.coupled import CoupledCase, DomainCase, build
+from tests.support.coupled import CoupledCase, DomainCase, build
 
 OFTEN = msgspec.structs.replace(fitting_terms(Link()), ask_us=10 * SECOND, retry_us=30 * SECOND)
 

@@ -22,8 +22,8 @@ from cohabit.model.errors import InputError
 from cohabit.model.peer import NEVER
 from cohabit.model.scheme import HOLD, YIELD, Scheme
 from cohabit.model.units import FOREVER, SECOND
-from cohabit.testing.builders import policies
-from cohabit.testing.clusters import SHARED
+from tests.support.builders import policies
+from tests.support.clusters import SHARED
 
 ROOM = {"job_nodes": 10, "held_nodes": 0, "all_nodes": 100, "yields": 0}
 

@@ -15,7 +15,7 @@ from cohabit.model.peer import GroupNodes
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import SECOND
 from cohabit.sim.coupled import Link
-from cohabit.testing.coupled import CoupledCase, DomainCase, build
+from tests.support.coupled import CoupledCase, DomainCase, build
 
 ENDS, SAYS = Scheme(release_us=0), Scheme(release_us=0, on_deadlock="report")
 FIGURE_2 = (("a", 0, 6, 100, 100), ("b", 10, 6, 100, 100), ("b", 0, 6, 100, 100), ("a", 10, 6, 100, 100))

@@ -34,8 +34,8 @@ from cohabit.model.scheme import Scheme
 from cohabit.model.units import DAY, HOUR, SECOND
 from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
 from cohabit.sim.world import World
-from cohabit.testing.builders import Choice, job, policies, submitted
-from cohabit.testing.coupled import CoupledCase, DomainCase, build, random_case
+from tests.support.builders import Choice, job, policies, submitted
+from tests.support.coupled import CoupledCase, DomainCase, build, random_case
 
 CASES = 60
 HH, YY, AA = (Scheme(scheme=name) for name in ("hold", "yield", "agree"))

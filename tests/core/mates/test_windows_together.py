@@ -7,8 +7,8 @@ import pytest
 
 from cohabit.model.event import Event, NodeDown, NodeUp, WindowSet
 from cohabit.model.units import SECOND
-from cohabit.testing.coupled import build, random_case
 from tests.core.mates.test_together import HH, pair, replace_release, starts_of
+from tests.support.coupled import build, random_case
 
 JOBS = (("a", 0, 3, 100, 100), ("b", 500, 6, 100, 100))
 

@@ -20,9 +20,9 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, ProfileLearned, ProgressMeasured
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
-from cohabit.testing.programs import FLAT, measured, profile
 from tests.live.controller.playing import ended, shell, until
 from tests.live.controller.test_records import Tale
+from tests.support.programs import FLAT, measured, profile
 
 NODE = NodeGroup(1, cores=8, ways=12, min_ways=2, closids=4, bandwidth_gbs=((1, 10.0), (2, 18.0), (4, 34.0), (8, 40.0)))
 CAPACIOUS = profile("capacious", measured(1, 100.0, {2: 0.92, 4: 0.97, 12: 1.0}, 2.0), processes=2)

@@ -35,7 +35,7 @@ from cohabit.model.event import (
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.model.units import SECOND
-from cohabit.testing.programs import FLAT, measured, profile
+from tests.support.programs import FLAT, measured, profile
 
 T = TypeVar("T")
 NODE = NodeGroup(1, cores=4, ways=8, min_ways=2, closids=8, bandwidth_gbs=((4, 40.0),))

@@ -16,9 +16,9 @@ from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, NodeDrain
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, Tenant
 from cohabit.model.units import SECOND
-from cohabit.testing.clusters import SHARED
-from cohabit.testing.programs import CACHED, COMPACT, NEUTRAL, STREAM
 from tests.live.controller.test_records import Tale
+from tests.support.clusters import SHARED
+from tests.support.programs import CACHED, COMPACT, NEUTRAL, STREAM
 
 
 def run(tale: Tale, name: str, program: str, seconds: int, processes: int = 8) -> Record:

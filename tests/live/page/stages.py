@@ -39,12 +39,12 @@ from cohabit.model.scheme import Scheme
 from cohabit.model.telemetry import feature_names
 from cohabit.model.units import SECOND
 from cohabit.predict.variability_data import Runs
-from cohabit.testing.programs import FLAT, measured, profile
-from cohabit.testing.resctrl import FakeResctrl
-from cohabit.testing.resctrl_machines import INTEL
-from cohabit.testing.resctrl_mount import can_mount, mounted
 from tests.live.api.serving import Server
 from tests.ports import free_ports
+from tests.support.programs import FLAT, measured, profile
+from tests.support.resctrl import FakeResctrl
+from tests.support.resctrl_machines import INTEL
+from tests.support.resctrl_mount import can_mount, mounted
 
 DOMAINS = ("alpha", "beta")
 CAPACIOUS = profile("capacious", measured(1, 100.0, {2: 0.92, 4: 0.97, 12: 1.0}, 4.0), processes=1)

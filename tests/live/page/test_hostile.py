@@ -26,12 +26,12 @@ from cohabit.model.job import Job
 from cohabit.model.telemetry import Window, encode
 from cohabit.model.units import SECOND
 from cohabit.report.tables import METADATA_KEY
-from cohabit.testing.programs import FLAT, measured, profile
 from tests.live.api.serving import Server
 from tests.live.page.browsing import Tab
 from tests.live.page.conftest import ROOT, link_of
 from tests.live.page.stages import learned, living, place_of, tell, until
 from tests.live.page.test_finished import viewed
+from tests.support.programs import FLAT, measured, profile
 
 pytestmark = pytest.mark.system
 NewTab = Callable[..., Tab]

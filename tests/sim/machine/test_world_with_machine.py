@@ -17,12 +17,12 @@ from cohabit.sim.machine.profiler import Profiler
 from cohabit.sim.machine.truth import Truth
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.world import World
-from cohabit.testing.builders import job as whole_node_job
-from cohabit.testing.builders import scheduler
 from tests.sim.machine import laws_by_hand
 from tests.sim.machine.laws_by_hand import HandJob
 from tests.sim.machine.machines import BY_HAND, FLAT, as_program, node_group, plain_program, random_program, start_on
 from tests.sim.machine.placing_core import PlacingCore
+from tests.support.builders import job as whole_node_job
+from tests.support.builders import scheduler
 
 NODES = 6
 

@@ -1,6 +1,6 @@
 """The operations resctrl supports, on the real file system; where it is mounted; and the traffic that a group counts.
 
-All other modules use only these operations, so the enforcing fake of `cohabit.testing` stands in for any processor.
+All other modules use only these operations, so the enforcing fake of `tests.support` stands in for any processor.
 Nothing here mounts or unmounts.
 """
 

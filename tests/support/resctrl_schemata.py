@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from cohabit.testing.resctrl_machines import Machine
+from tests.support.resctrl_machines import Machine
 
 Values = dict[str, dict[int, int]]
 

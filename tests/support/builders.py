@@ -24,8 +24,8 @@ from cohabit.model.profile import Profile
 from cohabit.model.units import microseconds
 from cohabit.model.workload import ACCEPTED, Workload
 from cohabit.policy.gate.variability import RandomJudge, VariabilityGate
-from cohabit.testing.clusters import SHARED
-from cohabit.testing.programs import PROFILES
+from tests.support.clusters import SHARED
+from tests.support.programs import PROFILES
 
 
 class TraceRow(NamedTuple):

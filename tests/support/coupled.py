@@ -20,7 +20,7 @@ from cohabit.model.units import SECOND
 from cohabit.sim.coupled import CoupledWorlds, Link, fitting_terms
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.world import World
-from cohabit.testing.builders import Choice, policies
+from tests.support.builders import Choice, policies
 
 FCFS_EASY, RELIABLE = Choice("fcfs", "easy"), Link()
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-from cohabit.testing.resctrl_machines import ALL_EVENTS, INTEL, Machine
-from cohabit.testing.resctrl_schemata import Refusal, Values, show, staged
+from tests.support.resctrl_machines import ALL_EVENTS, INTEL, Machine
+from tests.support.resctrl_schemata import Refusal, Values, show, staged
 
 CONTROL_FILES = ("mode", "schemata")
 

@@ -18,8 +18,8 @@ from cohabit.model.event import ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.profile import ScaleProfile, stream_gbs
 from cohabit.model.resources import Dimension
-from cohabit.testing.clusters import MIB
-from cohabit.testing.programs import KNOWN, PROGRAMS
+from tests.support.clusters import MIB
+from tests.support.programs import KNOWN, PROGRAMS
 
 
 class Tenancy:
@@ -90,7 +90,8 @@ class Tenancy:
         named = {name for name, _, _ in shares.shares}
         assert not shares.caps or self.corrected, f"{shares}: no job is held back here"
         for name, percent in shares.caps:
-            assert name in named and 10 <= percent < 100, f"{shares}: {name} is held to {percent} %"
+            assert name in named, f"{shares}: {name} is not named"
+            assert 10 <= percent < 100, f"{shares}: {name} is held to {percent} %"
 
     def check(self) -> None:
         """Check the accounts after a step."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from cohabit.model.units import SECOND
 from cohabit.policy.registry import ORDERS, PLACEMENTS
-from cohabit.testing.builders import Choice, TraceRow
-from cohabit.testing.rehearsal import KINDS, Deed
+from tests.support.builders import Choice, TraceRow
+from tests.support.rehearsal import KINDS, Deed
 
 BACKFILLS = ("none", "easy", "1", "2", "3", "8", "conservative", "first-fit")
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from cohabit.model.units import SECOND
 from cohabit.policy.registry import ORDERS, PLACEMENTS
-from cohabit.testing.builders import Choice, TraceRow
-from cohabit.testing.randomised import BACKFILLS, takes_backfill_order
-from cohabit.testing.rehearsal import KINDS, Deed
+from tests.support.builders import Choice, TraceRow
+from tests.support.randomised import BACKFILLS, takes_backfill_order
+from tests.support.rehearsal import KINDS, Deed
 
 __all__ = ["choices", "deeds", "shared_choices", "traces"]
 

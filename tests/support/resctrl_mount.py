@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cohabit.testing.resctrl_faults import Verbs
+from tests.support.resctrl_faults import Verbs
 
 _HEADER = struct.Struct("<IIQQIIII")  # length, opcode, unique, node, uid, gid, pid, padding
 _ANSWER = struct.Struct("<IiQ")

@@ -24,9 +24,9 @@ from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJ
 from cohabit.model.event import Event
 from cohabit.model.job import Job
 from cohabit.model.units import FOREVER, SECOND
-from cohabit.testing.builders import Choice, policies
-from cohabit.testing.programs import PROFILES, PROGRAMS
-from cohabit.testing.tenancy import Salt, Tenancy, measurement, nodes_in, with_program
+from tests.support.builders import Choice, policies
+from tests.support.programs import PROFILES, PROGRAMS
+from tests.support.tenancy import Salt, Tenancy, measurement, nodes_in, with_program
 
 KINDS = (
     "submit", "wait", "finish", "confirm", "array", "follow", "cancel", "hold", "release", "change", "refuse", "down",
@@ -351,7 +351,8 @@ class Rehearsal:
             case MoveJob():
                 assert self.tenancy is not None, f"{command}: nodes are not shared"
                 run = self.runs[command.job_id]
-                assert run.confirmed and run.attempt == command.attempt, f"{command}: it does not run"
+                assert run.confirmed, f"{command}: its start is not confirmed"
+                assert run.attempt == command.attempt, f"{command}: another attempt runs"
                 self.tenancy.move(command)
                 run.nodes = frozenset(nodes_in(command.nodes))
             case SetShares():

@@ -1,0 +1,1 @@
+"""Builders, fakes and strategies that several folders of tests share."""
