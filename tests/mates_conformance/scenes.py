@@ -6,6 +6,7 @@ Times are seconds. `LEAD` passes between the last vote and the start; a job that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tests.mates_conformance.scene import Domain, Job, Scene, Terms, Trouble, Window
 
@@ -265,6 +266,12 @@ def troubles() -> Iterator[Scene]:
     yield _troubled("a mate fails to start", (refused,), WATCHED, a1=again, b1=again)
     dead = Trouble("dead", "beta", 100.0, until_s=400.0)
     yield _troubled("a domain dies while a mate waits", (dead,), a1=400.0 + LEAD, b1=400.0 + LEAD)
+    # it comes back while alpha still asks for its vote, and again just before that attempt lapses
+    for back_s in (563.0, 618.0):
+        dead = Trouble("dead", "beta", 100.0, until_s=back_s)
+        both_then = dict.fromkeys(("a1", "b1"), back_s + LEAD)
+        scene = _troubled(f"a domain comes back into an open attempt at {back_s:g}", (dead,), **both_then)
+        yield replace(scene, as_live=True)
     alone = Terms(when_dead="start_alone", dead_after_s=180.0)
     yield _troubled("a domain dies and its mate starts alone", (Trouble("dead", "beta", 100.0, until_s=900.0),), alone)
     dead = Trouble("dead", "beta", 400.0, until_s=500.0)

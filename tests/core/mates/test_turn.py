@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cohabit.core.mates.state import GroupState, MatesState, MateView, Record, fresh_views, reloaded, stored
-from cohabit.core.mates.turn import Turn, back_off_us, bound_until, fuse_us, note_news
+from cohabit.core.mates.state import Draft, GroupState, MatesState, MateView, Record, fresh_views, reloaded, stored
+from cohabit.core.mates.turn import Turn, back_off_us, bound_until, enter, fuse_us, leave, note_news
 from cohabit.model.group import FAIL, START_ALONE, Member, Terms, make_group
 from cohabit.model.peer import COMMITTED, IDLE, RESERVING, RUNNING, VOTED
 from cohabit.model.units import FOREVER
@@ -47,12 +47,26 @@ def test_the_wait_after_a_failure_doubles_four_times_and_is_never_the_same() -> 
 
 def test_news_end_the_wait_at_once_and_never_lengthen_it() -> None:
     one, turn = group(), Turn(MatesState("b"), 50)
-    one.failed_us, one.try_us = 50, 900
+    one.try_us = 900
     note_news(turn, one)
     assert one.try_us == 50, "the mates answered within the instant of the failure"
     one.try_us = 40
     note_news(turn, one)
     assert one.try_us == 40
+
+
+def test_news_in_an_attempt_ask_the_votes_again_and_spare_the_wait_after_it() -> None:
+    one, turn = group(Record(VOTED, 3, "b", ("a", "b", "c"), lease_end_us=700)), Turn(MatesState("b"), 50)
+    one.draft = Draft(send_us=600)
+    note_news(turn, one)
+    assert one.draft.send_us == 50
+    turn.now_us = 700
+    leave(turn, one, "the lease is over")
+    assert (one.try_us, one.failures) == (700, 1)
+    enter(turn, one, 4, "b", ("a", "b", "c"), 1000)
+    turn.now_us = 1700
+    leave(turn, one, "the lease is over")
+    assert one.try_us > 1700, "old news do not count twice"
 
 
 # ---- the fuse -------------------------------------------------------------------------------------------------------

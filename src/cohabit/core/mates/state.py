@@ -77,8 +77,8 @@ class GroupState(msgspec.Struct):
     nodes_unsure: bool = False  # after a crash, until the scheduler confirms that it still has the nodes
     draft: Draft | None = None
     failures: int = 0
-    failed_us: int = NEVER  # when the last attempt failed
     try_us: int = NEVER  # no attempt of our own before this
+    news: bool = False  # a mate has become ready, or is over, since the present attempt began
     ask_us: int = NEVER  # the mates are asked again then
 
 

@@ -101,7 +101,7 @@ def enter(turn: Turn, one: GroupState, attempt: int, coordinator: str, members: 
     one.record.members, one.record.lease_end_us = members, turn.now_us + lease_us
     one.record.start_at_us = one.record.fuse_us = NEVER
     one.record.starts_us = {}
-    one.draft, one.nodes_unsure = None, False
+    one.draft, one.nodes_unsure, one.news = None, False, False
     for view in one.views.values():
         view.bound_us = view.ran_us = NEVER
         view.over = view.phase in (ENDED, GONE)
@@ -125,14 +125,18 @@ def leave(turn: Turn, one: GroupState, reason: str, *, tell: bool = True, knows:
 
 
 def back_off(turn: Turn, one: GroupState) -> None:
-    """Delay the next attempt after a failure."""
-    one.failed_us, one.try_us = turn.now_us, turn.now_us + back_off_us(one, turn.domain)
+    """Delay the next attempt after a failure, unless there was news during this one: its reason may be gone."""
+    one.try_us = turn.now_us + (0 if one.news else back_off_us(one, turn.domain))
     one.failures += 1
 
 
 def note_news(turn: Turn, one: GroupState) -> None:
-    """Clear the delay because a member has become ready: the reason for earlier failures may be gone."""
+    """Clear the delay because a member has become ready, or is over: the reason for earlier failures may be gone. In an
+    attempt, ask for the missing votes again at once, and remember the news for the next attempt."""
     one.try_us = min(one.try_us, turn.now_us)
+    one.news = True
+    if one.draft is not None:
+        one.draft.send_us = turn.now_us
 
 
 def back_off_us(one: GroupState, domain: str) -> int:
