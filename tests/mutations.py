@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant("core/kernels/fair_share.py", "* 2.0**age\n", "\n", "fair share: usage decays by its half-life",
            "core/kernels/test_fair_share.py"),
     Mutant("policy/order/wfp.py", "return -(waited * waited * waited) * size", "return -(waited * waited) * size",
-           "WFP: the third power of the wait per request", "conformance/test_product.py"),
+           "WFP: the third power of the wait per request", "property/test_orders.py"),
     Mutant("policy/placement/spread.py", "one.scale == 1 or base / one.time_s >= alpha]", "True]",
            "Spread-n-Share: no scale that is slower than alpha allows", "core/test_spread_n_share.py"),
     Mutant("sim/machine/law.py", "total / cap) - law.latency_knee)", "total / cap))",

@@ -53,12 +53,22 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.py_func, self.targetoptions = function, options
+        self._entry: Callable[..., Any] | None = None
 
     @functools.cached_property
     def compiled(self) -> Callable[..., Any]:
         """The function as compiled by numba."""
         found: Callable[..., Any] = _numba().kernel(self.py_func, self.targetoptions)
         return found
+
+    def again(self, *arguments: Any) -> Any:
+        """Call the function with arguments of the types of the first such call. They are not looked up again: with a
+        ScoreEntry among them, that takes longer than a short pass."""
+        if not _Progress.is_machine_code:
+            return self(*arguments)
+        if self._entry is None:
+            self._entry = _numba().compile_for(self.compiled, arguments)
+        return self._entry(*arguments)
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the function in its present form."""
@@ -77,6 +87,11 @@ class Kernel:
             if _Progress.spent_s > PATIENCE_S and not _Progress.loading:
                 _Progress.loading = True
                 threading.Thread(target=load_machine_code, daemon=True, name="machine code").start()
+
+
+def called_again(function: Function) -> Function:
+    """Return a kernel as it is called often with arguments whose types never change; arrays are contiguous."""
+    return function.again if isinstance(function, Kernel) else function  # type: ignore[return-value]
 
 
 def load_machine_code() -> None:

@@ -115,6 +115,7 @@ def understand(kernel: type, primitive: type, entry: type) -> None:
     typeof_impl.register(entry)(lambda _one, _: types.FunctionType(FORMULA))
 
 
-def compile_for(kernel: Any, arguments: tuple[Any, ...]) -> None:
-    """Machine code of a kernel for arguments like these."""
-    kernel.compile(tuple(numba.typeof(one) for one in arguments))
+def compile_for(kernel: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the machine code of a kernel for arguments of these types; it does not check them."""
+    found: Callable[..., Any] = kernel.compile(tuple(numba.typeof(one) for one in arguments))
+    return found

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.compiled import called_again
 from cohabit.core import known_programs, windows
 from cohabit.core.apply import Applier
 from cohabit.core.columns import BLOCKED, FREE, HEAD, HOLDING, NODES, QUEUED, RELEASED, STARTED, STATE, WAKE
@@ -153,7 +154,7 @@ class SchedulerCore:
         short = shortlist.make(1)
         scorer = make_scorer(asked, columns, state.usage, work.waiting, work.fresh, short, [])
         rule = state.rule._replace(alone=policies.alone and not state.raises)
-        pass_of(rule)(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work)
+        called_again(pass_of(rule))(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work)
         assert state.gauges[FREE] >= 0
         state.touch()
         begun: list[int] = work.started[: state.gauges[STARTED]].tolist()

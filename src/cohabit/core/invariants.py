@@ -14,7 +14,13 @@ ON_NODES = (STARTING, RUNNING, HOLDING)
 
 
 def check(state: State, now_us: int = 0) -> None:
-    """Check that no node has two jobs, every job is in exactly one place, and counts agree with what they count."""
+    """Check that no node has two jobs, every job is in exactly one place, and counts agree with what they count.
+
+    Arrays that kernels take must be contiguous: machine code that is called again does not look (compiled.py).
+    """
+    taken = [part for bundle in (state.queued, state.machine) for part in bundle] + [state.usage]
+    arrays = [one for part in taken for one in (part if isinstance(part, tuple) else (part,))]
+    assert all(one.flags.c_contiguous and one.flags.writeable for one in arrays), "kernels cannot take every array"
     if state.ledger is not None:
         check_shared(state)
         check_promises(state, now_us)
