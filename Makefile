@@ -35,7 +35,7 @@ setup: ## create or refresh .venv with the package and the test tools
 system: ## install the system packages some tests need (root and apt), or say which
 	@scripts/system-packages
 
-demo: ## measure real programs, run them under three policies, replay a month; out/demo/report.html (under two minutes)
+demo: ## measure real programs, run them under three policies, simulate a cluster; out/demo/report.html (under two minutes)
 	@scripts/setup --demo
 	@$(BIN)/cohabit demo
 
