@@ -61,13 +61,13 @@ def gain_pct(rounds: Rounds, ours: str, other: str, figure: str) -> Spread:
 def sentence(rounds: Rounds, ours: str, other: str) -> str:
     """Return what is shown about the mean turnaround, or that nothing is."""
     found, count = gain_pct(rounds, ours, other, "mean_turnaround_s"), len(rounds[ours])
-    interval = "" if found.low is None else f" ({found.low:.1f} to {found.high:.1f})"
-    said = f"against {other}, {ours} shortens the mean turnaround by {found.median:.1f} %{interval}"
+    said = f"against {other}, {ours} {'shortens' if found.median >= 0.0 else 'lengthens'} the mean turnaround by "
+    said += f"{abs(found.median):.1f} %"
     if found.low is None or found.high is None:
         return f"{said}; {count} rounds are too few for an interval"
-    if found.low <= 0.0 <= found.high:
-        return f"{said}: {count} rounds show no difference"
-    return f"{said}: shown by {count} rounds{'' if found.low > 0.0 else ', it is longer'}"
+    low, high = sorted((found.low, found.high)) if found.median >= 0.0 else sorted((-found.low, -found.high))
+    shown = "show it" if low > 0.0 else "show no difference"
+    return f"{said} ({low:.1f} to {high:.1f}): {count} rounds {shown}"
 
 
 def document(rounds: Rounds, ours: str) -> dict[str, Any]:

@@ -66,10 +66,12 @@ def test_figures_of_a_round() -> None:
 def test_a_gain_is_shown_only_if_its_interval_says_so() -> None:
     clear = rounds([8.0, 8.1, 7.9, 8.0], [10.0, 10.1, 9.9, 10.0])
     assert judged.gain_pct(clear, "cohabit", "cs", "makespan_s").median == pytest.approx(20.0, abs=0.2)
-    assert judged.sentence(clear, "cohabit", "cs").endswith(": shown by 4 rounds")
+    assert judged.sentence(clear, "cohabit", "cs").endswith(": 4 rounds show it")
     both, longer = rounds([8.0, 12.0, 9.0], [10.0] * 3), rounds([12.0] * 3, [10.0] * 3)
     assert judged.sentence(both, "cohabit", "cs").endswith("3 rounds show no difference")
-    assert judged.sentence(longer, "cohabit", "cs").endswith("shown by 3 rounds, it is longer")
+    assert judged.sentence(longer, "cohabit", "cs") == (
+        "against cs, cohabit lengthens the mean turnaround by 20.0 % (20.0 to 20.0): 3 rounds show it"
+    )
     assert "too few" in judged.sentence(rounds([8.0, 8.0], [10.0, 10.0]), "cohabit", "cs")
 
 
