@@ -35,7 +35,7 @@ setup: ## create or refresh .venv with the package and the test tools
 system: ## install the system packages some tests need (root and apt), or say which
 	@scripts/system-packages
 
-demo: ## measure real programs, run them under three policies, replay a month; out/demo/report.html (under two minutes)
+demo: ## measure real programs, run them under three policies, simulate a cluster; out/demo/report.html (under two minutes)
 	@scripts/setup --demo
 	@$(BIN)/cohabit demo
 
@@ -101,7 +101,8 @@ bench: setup ## speed and memory, as ratios to a reference measured in the same 
 docs: setup ## the documentation as a site, out/site/index.html
 	@$(BIN)/python -m mkdocs build --strict
 
-pictures: setup ## take the pictures of docs/page.md anew
+pictures: setup ## take the pictures of docs/page.md and README.md anew
+	@scripts/results cohabit
 	@COHABIT_PICTURES=docs/pictures $(BIN)/pytest tests/live/page/test_pictures.py
 
 clean: ## remove caches and outputs, keep .venv

@@ -138,3 +138,13 @@ def test_every_picture_of_the_results_has_its_command() -> None:
     for name in pictures:
         assert (ROOT / "docs" / "pictures" / f"results-{name}.svg").stat().st_size < 20_000
         assert f"scripts/results {name}" in text
+
+
+def test_the_first_picture_of_the_readme_has_its_command_and_is_that_of_the_site() -> None:
+    texts = [(ROOT / name).read_text() for name in ("README.md", "docs/index.md")]
+    names = {re.findall(r"!\[[^]]{40,}\]\((?:docs/)?pictures/results-(\w+)\.svg\)", text)[0] for text in texts}
+    assert names == {"cohabit"}
+    assert "scripts/results cohabit" in texts[0]
+    drawn = (ROOT / "docs" / "pictures" / "results-cohabit.svg").read_text()
+    assert len(drawn) < 20_000
+    assert all(drawn.count(f">{label}<") == 2 for label in ("CE with EASY", "CS, by free cores", "cohabit"))

@@ -9,6 +9,8 @@ import pytest
 
 from cohabit.app.client import submission as making
 from cohabit.app.client.connection import Address, Connection, find_server, find_token
+from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.app.serve.site_file import read_site
 from cohabit.backend.launchers.registry import program_of
 from cohabit.cli.job_words import moment, numbers, outcome, span
 from cohabit.cli.jobs import _lines
@@ -265,6 +267,15 @@ def test_a_place_keeps_its_settings(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             site_file(tmp_path / "other", nodes, policy, None)
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("policy", [None, "cohabit", "cs"])
+def test_a_new_place_is_one_server_and_an_old_one_keeps_its_policy(tmp_path: Path, policy: str | None) -> None:
+    config = read_site(site_file(tmp_path, None, policy, None)).config
+    ours = policy != "cs"
+    server = PolicyConfig(name="cohabit", unknown="cores", partition="none")
+    assert config.policy == (server if ours else PolicyConfig(name="cs"))
+    assert read_site(site_file(tmp_path, None, None, None)).config == config
 
 
 @pytest.mark.parametrize(("name", "value"), [("LC_ODD", "\udcff"), ("LC_NEW\nLINE", "x")])

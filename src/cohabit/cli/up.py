@@ -29,7 +29,7 @@ def up(
     nodes: Annotated[
         str | None, Option(metavar="N", help="The whole machine is one; N: split it; l3: by cache.")
     ] = None,
-    policy: Annotated[str | None, Option(metavar="NAME", help="See `cohabit policies`; else cs.")] = None,
+    policy: Annotated[str | None, Option(metavar="NAME", help="See `cohabit policies`; else cohabit.")] = None,
     listen: Annotated[str | None, Option(metavar="HOST:PORT", help="Also for callers elsewhere, with tokens.")] = None,
     place: Annotated[
         Path | None, Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")

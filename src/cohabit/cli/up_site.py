@@ -16,7 +16,13 @@ from cohabit.live.controller.place import Place, check_root, make_folder
 from cohabit.model.errors import InputError
 from cohabit.whole_files import replacing
 
-POLICY = "cs"  # jobs get the cores they ask for, side by side
+POLICY = "cohabit"
+BESIDE = {  # keys beside a bundle: on one server jobs get the cores they ask for, side by side
+    "cohabit": (
+        'unknown = "cores"  # programs that nobody has profiled share cores; "alone": they run alone and are measured',
+        'partition = "none"  # or "guarantee": the cache is divided, and every job has ways of its own',
+    )
+}
 HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and policy stay as long as there are jobs."
 
 
@@ -36,6 +42,7 @@ def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | 
         'place = "."',
         "[policy]",
         f"name = {_toml(policy or POLICY)}",
+        *BESIDE.get(policy or POLICY, ()),
     ]
     if root_jobs:
         lines += ["[launcher]", "uids = [0]"]

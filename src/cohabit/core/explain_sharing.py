@@ -9,7 +9,7 @@ import numpy as np
 from cohabit.core.columns import EXPECTED
 from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Takes
-from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
+from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, Remarking, SharedPlacer
 from cohabit.core.sharing import open_kinds
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
@@ -48,6 +48,8 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
         said.append(f"by requested times there is room in {span(room_us - view.now_us)}")
     if ahead:
         said.append(f"{counted(len(ahead), 'job')} ahead of it")
+    if isinstance(placer, Remarking) and (remark := placer.remark(row, view)):
+        said.append(remark)
     return "; ".join(said)
 
 

@@ -147,6 +147,15 @@ class Explaining(Protocol):
 
 
 @runtime_checkable
+class Remarking(Protocol):
+    """A placement policy that has something to add to the usual reasons why a job waits."""
+
+    def remark(self, row: int, view: View) -> str:
+        """Return it; empty if there is nothing to add."""
+        ...
+
+
+@runtime_checkable
 class Mover(Protocol):
     """The choice of running jobs that should change their node."""
 

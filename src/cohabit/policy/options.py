@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 
 OBJECTIVES = ("turnaround", "slowdown", "makespan", "node-hours")
+ALONE, BY_CORES = UNKNOWN = ("alone", "cores")  # how programs without a whole profile run
 
 
 class PlacementOptions(NamedTuple):
@@ -32,6 +33,7 @@ class PlacementOptions(NamedTuple):
     refill: bool = False
     look_ahead: int = 6
     objective: str = "turnaround"
+    unknown: str = ALONE
 
 
 class GateOptions(NamedTuple):

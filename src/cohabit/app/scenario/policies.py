@@ -16,7 +16,7 @@ from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
 from cohabit.model.units import HOUR, SECOND
 from cohabit.policy.backfill import backfill_named
-from cohabit.policy.options import OBJECTIVES, GateOptions, PlacementOptions
+from cohabit.policy.options import OBJECTIVES, UNKNOWN, GateOptions, PlacementOptions
 from cohabit.policy.registry import (
     BUNDLES,
     GUARANTEE,
@@ -39,6 +39,7 @@ USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 CONCERNED = {  # the placements that a key of [policy] applies to
     "alpha": ("spread", "shepherd", "joint"), "beta": ("spread", "joint"), "scales": ("share", "spread", "joint"),
     "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",),
+    "unknown": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",), "degradation": ("pair",),
     "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
@@ -142,14 +143,15 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
         oversubscribe,
         config.refill,
         config.look_ahead,
-        _objective(config),
+        _one_of("objective", config.objective, OBJECTIVES),
+        _one_of("unknown", config.unknown, UNKNOWN),
     )
 
 
-def _objective(config: PolicyConfig) -> str:
-    if config.objective not in OBJECTIVES:
-        raise unknown("objective", config.objective, OBJECTIVES, "docs/policies.md")
-    return config.objective
+def _one_of(key: str, value: str, possible: Sequence[str]) -> str:
+    if value not in possible:
+        raise unknown(key, value, possible, "docs/policies.md")
+    return value
 
 
 def _gate_options(config: PolicyConfig) -> GateOptions:

@@ -99,6 +99,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     refill: bool = False  # pair: a waiting job may join a running job after its partner has ended, if they fit together
     look_ahead: int = 6  # joint: among so many jobs at the front of the queue the next one is chosen
     objective: str = "turnaround"  # joint: what to minimise: turnaround, slowdown, makespan or node-hours
+    unknown: str = "alone"  # joint: how programs without a profile run: alone, to be measured, or sharing by cores
     share_with: str = "anybody"  # whose jobs may share a node: those of anybody, or of one user
     gate: str | None = None  # a gate that may delay a start: variability, or "none"; None: the bundle's
     variability: str = ""  # gate variability: the trained model

@@ -6,7 +6,8 @@ keeps that bound. A way to run costs the job's own time plus the time it takes f
 share of a node it needs, over its nodes and its time. Of the jobs at the front the one starts next whose best way now
 costs least more than its best way ever (*regret*); one that would cost SLACK times as much rather waits. Profiles
 with uneven curves are trusted less: their jobs keep a higher bound. It does badly where profiles are wrong in time, not
-in shape, and where most jobs have none: those run alone and are measured.
+in shape, and where most jobs have none: those run alone and are measured or, where the site says so, side by side by
+cores, unmeasured.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import numpy as np
 
 from cohabit.core.columns import LIMIT
 from cohabit.model.plan import Ask
-from cohabit.model.profile import Profile, demand
+from cohabit.model.profile import Profile, demand, footprint, stream_gbs
 from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
 from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
+from cohabit.policy.options import BY_CORES
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
 
 if TYPE_CHECKING:
@@ -36,12 +38,13 @@ CAUTION = 0.25  # how much a bound rises with the spread beyond that
 
 
 class Joint(SharedNodes):
-    """Footprints by regret; jobs that cannot be profiled run compact and exclusive."""
+    """Footprints by regret; jobs of unknown programs run compact and exclusive, or share nodes by cores."""
 
     def __init__(self, options: PlacementOptions) -> None:
         self.alpha, self.scales, self.window = options.alpha, options.scales, options.look_ahead
         self.objective = options.objective
-        self.trials = Trials(options.scales) if options.learn else None
+        self.by_cores = options.unknown == BY_CORES
+        self.trials = Trials(options.scales) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY)
@@ -59,7 +62,30 @@ class Joint(SharedNodes):
         found = trial_run(self.trials, row, view, view.smallest_node(row), self.dimensions)
         if profile is not None and base is not None:
             found += self._shared(row, profile, base.time_s, view)
+        elif self.by_cores:
+            found.append(self._side_by_side(row, view))
         return found + compact
+
+    def remark(self, row: int, view: View) -> str:
+        """Return how the job runs if nothing is known of its program."""
+        job = view.job(row)
+        profile = view.profile(job.program, job.processes, job.profile_owner)
+        known = None if profile is None else profile.at_scale(1)
+        if wants_whole_nodes(job) or (known is not None and known.complete):
+            return ""
+        measured = " and is measured" if self.trials is not None and job.program else ""
+        how = "it shares nodes by cores" if self.by_cores else f"it runs alone{measured}"
+        return f"its program has no whole profile, so {how} (policy.unknown)"
+
+    def _side_by_side(self, row: int, view: View) -> Ask:
+        """Return the compact footprint of an unknown program: of ways and bandwidth it takes the part its cores are."""
+        job, node = view.job(row), view.node_type(row)
+        spread = footprint(job.processes, node.cores, 1, view.need(row))
+        part = spread.cores / node.cores
+        ways = max(int(part * node.ways), node.min_ways) if node.ways else 0
+        gbs = part * stream_gbs(node, node.cores) if node.bandwidth_gbs else 0.0
+        ask = ask_for(Wish(job, None, 1, spread.nodes, spread.cores, ways, gbs), self.dimensions, view, row)
+        return ask._replace(share=self._shared_part(ask, view))
 
     def _shared(self, row: int, profile: Profile, base_s: float, view: View) -> list[Ask]:
         """Return the footprints at profiled scales that keep alpha of the speed of the compact, exclusive run."""
