@@ -53,6 +53,12 @@ MODULES: dict[str, Module] = {
         ('nodes = "node" if sum(count for _, count in ranges) == 1 else "nodes"', 'nodes = "nodes"'),
         ("if first_of([one], view.now_us, until_us)}", "if first_of([one], view.now_us, view.now_us)}"),
     ),
+    "trust": _module(
+        "property/test_trust.py",
+        ("if self.share_with == SAME_ACCOUNT and job.account else job.user", "if job.account else job.user"),
+        ("(self._of_row != own) | (own == TRUSTS_NONE)", "self._of_row != own"),
+        ("            if job is not None:\n", "            if False:\n"),
+    ),
     "windows": _module(
         "core/test_windows.py",
         ("    if state.windows.get(told.name) == parts:\n        return False\n", ""),

@@ -214,7 +214,6 @@ SCENARIOS: dict[str, str] = {
     '[jobs]\ntrace = "abc.swf"\nfile = "jobs.csv"': "exactly one of",
     '[policy]\nbackfill = "conservative"\nbackfill_order = "sjf"' + JOBS: "has no effect",
     '[policy]\nname = "sns"\nbackfill_order = "sjf"' + JOBS: "where jobs share nodes",
-    '[policy]\nname = "pair-greedy"\nshare_with = "user"' + JOBS: "cannot hold",
     '[policy]\nname = "cohabit"\nshare_with = "friends"' + JOBS: "friends",
     '[policy]\nname = "cohabit"\nobjective = "fame"' + JOBS: "fame",
     # jobs

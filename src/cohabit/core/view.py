@@ -244,9 +244,13 @@ class View:
         return self._state.promises
 
     def strangers(self, row: int) -> NDArray[np.bool_] | None:
-        """Return the rows beside which the job may not run, because the site shares nodes within a user only;
-        None: it may run beside any job."""
+        """Return the rows beside which the job may not run, because the site shares nodes within an account or a
+        user only; None: it may run beside any job."""
         return self._state.strangers(row)
+
+    def circle(self, row: int) -> int:
+        """Return a number that is equal for jobs that may share nodes (core/trust.py)."""
+        return self._state.trust.circle(row)
 
     def booked_mbs(self, row: int) -> int:
         """Memory bandwidth a running job has booked on each of its nodes; 0: none."""

@@ -11,7 +11,7 @@ import numpy as np
 from cohabit.app.scenario.tables import PolicyConfig, Scenario
 from cohabit.app.scenario.typed_toml import refuse_for_root
 from cohabit.core.kernels.bundles import CONSERVATIVE
-from cohabit.core.protocols import ANYBODY, SHARE_WITH, GroupPlacer, Placer, PolicySet, SharedPlacer
+from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
 from cohabit.model.units import HOUR, SECOND
@@ -95,17 +95,14 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
         fair_share_half_life_us=round(config.fair_share_half_life_h * HOUR) if any(map(looks_at_usage, orders)) else 0,
-        share_with=_share_with(config, placer),
+        share_with=_share_with(config),
         names=chosen,
     )
 
 
-def _share_with(config: PolicyConfig, placer: Placer | SharedPlacer) -> str:
+def _share_with(config: PolicyConfig) -> str:
     if config.share_with not in SHARE_WITH:
         raise unknown("share_with", config.share_with, SHARE_WITH, "docs/policies.md")
-    if config.share_with != ANYBODY and isinstance(placer, GroupPlacer):
-        what = f"share_with = {config.share_with!r} cannot hold: placement pair makes pairs of any users' jobs"
-        raise InputError(what, "policy.share_with", "use placement joint, spread, shepherd or share")
     return config.share_with
 
 
