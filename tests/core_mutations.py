@@ -121,6 +121,12 @@ MODULES: dict[str, Module] = {
         ("        if seconds >= 2 * size:", "        if seconds >= size:"),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
     ),
+    "fairness": _module(
+        "core/test_fairness.py",
+        ("    if not state.fairness or state.jobs[USER, row] < 0:\n", "    if True:\n"),
+        ("(means > state.fairness * mean) & ~_has_its_part(state, users)", "means > state.fairness * mean"),
+        ("known[name][user] = KEPT * known[name][user] + value", "known[name][user] = value"),
+    ),
     "gating": _module(
         "core/test_gating.py",
         ("if self._view.gauges[RELEASED] or known[ASKED] != _occasion(self._view):", "if self._view.gauges[RELEASED]:"),

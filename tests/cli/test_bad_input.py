@@ -216,6 +216,8 @@ SCENARIOS: dict[str, str] = {
     '[policy]\nname = "sns"\nbackfill_order = "sjf"' + JOBS: "where jobs share nodes",
     '[policy]\nname = "cohabit"\nshare_with = "friends"' + JOBS: "friends",
     '[policy]\nname = "cohabit"\nobjective = "fame"' + JOBS: "fame",
+    '[policy]\nname = "cohabit"\nfairness = 0.5' + JOBS: "fairness",
+    '[policy]\nname = "cohabit"\nfairness = nan' + JOBS: "fairness",
     # jobs
     '[jobs]\ntrace = "absent.swf"': "absent.swf",
     '[jobs]\ngenerator = "lubin"\n[cluster]\nnodes = 8': "did you mean 'lublin'",

@@ -276,6 +276,7 @@ class PolicySet:
     age_limit_us: int = 0  # a job that has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
     share_with: str = ANYBODY  # whose jobs may run on one node at once: one of SHARE_WITH
+    fairness: float = 0.0  # most that a user's mean slowdown may be, as a multiple of the mean of all; 0: no bound
     names: dict[str, Any] = field(default_factory=dict)
 
     @property

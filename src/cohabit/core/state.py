@@ -95,6 +95,7 @@ class State:
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
         self.promises: dict[int, Promise] = {}  # row -> the start promised on shared nodes, in the order of making
+        self.fairness = policies.fairness
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured; the shared ones
         self.own_profiles: dict[tuple[str, str], dict[int, Profile]] = {}  # (owner, program) -> the same of a user
         self.kept: dict[str, Any] = {}  # cached answers of policies, by policy name; never in a checkpoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 CONCERNED = {  # the placements that a key of [policy] applies to
     "alpha": ("spread", "shepherd", "joint"), "beta": ("spread", "joint"), "scales": ("share", "spread", "joint"),
-    "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",),
+    "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",), "fairness": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",), "degradation": ("pair",),
     "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
@@ -96,6 +97,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
         fair_share_half_life_us=round(config.fair_share_half_life_h * HOUR) if any(map(looks_at_usage, orders)) else 0,
         share_with=_share_with(config),
+        fairness=_fairness(config) if chosen["placement"] == "joint" else 0.0,
         names=chosen,
     )
 
@@ -104,6 +106,13 @@ def _share_with(config: PolicyConfig) -> str:
     if config.share_with not in SHARE_WITH:
         raise unknown("share_with", config.share_with, SHARE_WITH, "docs/policies.md")
     return config.share_with
+
+
+def _fairness(config: PolicyConfig) -> float:
+    if config.fairness and not 1.0 < config.fairness < inf:
+        fix = "give a number above 1, such as 2, or leave it out"
+        raise InputError(f"fairness = {config.fairness:g} is no bound", "policy.fairness", fix)
+    return config.fairness
 
 
 def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyConfig) -> None:

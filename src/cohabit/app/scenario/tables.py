@@ -100,6 +100,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     look_ahead: int = 6  # joint: among so many jobs at the front of the queue the next one is chosen
     objective: str = "turnaround"  # joint: what to minimise: turnaround, slowdown, makespan or node-hours
     share_with: str = "anybody"  # whose jobs may share a node: those of anybody, of one account or of one user
+    fairness: float = 0.0  # joint: no user's mean slowdown above this many times the mean of all; 0: no bound
     gate: str | None = None  # a gate that may delay a start: variability, or "none"; None: the bundle's
     variability: str = ""  # gate variability: the trained model
     skip_threshold: int = 10  # gate variability: maximum delays of a job unless it says otherwise; 0: never
