@@ -110,7 +110,7 @@ MODULES: dict[str, Module] = {
     ),
     "explain": _module(
         "core/test_parts.py core/test_steps.py",
-        ("if row in state.held:", "if False:"),
+        ("if before := before_the_queue(state, row, now_us):", "if before := ():"),
         ("        if free >= need:\n            return free, int",
          "        if free > need:\n            return free, int"),
         ("extra = int(at_shadow.sum() - counts.sum())", "extra = int(at_shadow.sum())"),
@@ -210,6 +210,12 @@ MODULES: dict[str, Module] = {
         ("if self.depth == STRICT or aged:", "if self.depth == STRICT:"),
         ("w.begin_us < until and view.now_us < w.end_us", "w.begin_us <= view.now_us < w.end_us"),
         ("if not rows or not state.kinds.groups[kind].ways or not len(nodes):", "if not rows:"),
+    ),
+    "short_reasons": _module(
+        "core/test_short_reasons.py",
+        ("    if row in state.held:\n", "    if False:\n"),
+        ("            if first < place:\n", "            if first > place:\n"),
+        ("        if need > idle:\n", "        if need > idle + 1:\n"),
     ),
     "state": _module(
         "core/test_state.py",

@@ -249,6 +249,11 @@ class View:
         user only; None: it may run beside any job."""
         return self._state.strangers(row)
 
+    @property
+    def strangers_there(self) -> str:
+        """Say that nodes have jobs beside which a job may not run."""
+        return f"jobs of other {self._state.trust.share_with}s are there"
+
     def circle(self, row: int) -> int:
         """Return a number that is equal for jobs that may share nodes (core/trust.py)."""
         return self._state.trust.circle(row)

@@ -396,11 +396,12 @@ class JobList(BaseModel):
 
 
 class Why(BaseModel):
-    """The reason why a job waits, and its history so far."""
+    """The reason why a job waits, also in short as lists have it, and its history so far."""
 
     job: str
     state: str
     why: str
+    short: str
     history: list[dict[str, Any]]
 
 
