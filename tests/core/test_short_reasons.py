@@ -110,7 +110,7 @@ def whole_behind_the_head() -> Story:
 
 def whole_before_a_window() -> Story:
     tell = Story(scheduler(4))
-    tell(0, WindowSet("service", 50 * SECOND, 80 * SECOND, ((0, 4),)))
+    tell(0, WindowSet("w", 50 * SECOND, 80 * SECOND, ((0, 4),)))
     tell(0, submitted("j", nodes=3, limit_s=60.0))
     return tell
 
@@ -136,7 +136,12 @@ def whole_before_a_window() -> Story:
         (behind_a_promise, "late", 1, "needs 1 empty node, 1 is empty, but a start now would delay job j"),
         (whole_nodes, "j", 1, "needs 3 nodes, 1 idle"),
         (whole_behind_the_head, "late", 1, "needs 2 nodes, 1 idle"),
-        (whole_before_a_window, "j", 1, "needs 3 nodes, 4 idle, but not for its whole requested time"),
+        (
+            whole_before_a_window,
+            "j",
+            1,
+            "needs 3 nodes, 4 idle, but not for its whole requested time; window w closes nodes 0-3 in 49 s for 30 s",
+        ),
     ],
 )
 def test_the_short_reason_is_how_the_explanation_begins(

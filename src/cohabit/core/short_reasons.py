@@ -21,7 +21,7 @@ from cohabit.core.explain_sharing import (
     span,
     tried_asks,
 )
-from cohabit.core.explain_windows import open_nodes
+from cohabit.core.explain_windows import open_nodes, why_closed
 from cohabit.core.gating import why_kept_back
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.mates.explain import why_not_together
@@ -45,6 +45,7 @@ class ShortReasons:
         self._in_groups = isinstance(placer, GroupPlacer)
         self._lacks: dict[int, str] = {}  # by description
         self._idle: dict[int, int] = {}  # idle nodes that a job may use, by description
+        self._windows: dict[tuple[int, int], str] = {}  # the first window in the way, by description and limit
         self._looked_at = 0
 
     def of(self, row: int) -> str:
@@ -90,11 +91,19 @@ class ShortReasons:
         if need > idle:
             return f"needs {counted(need, 'node')}, {idle} idle"
         if place == 0 or (view.kinds.windows and open_nodes(view, row) < need):
-            return f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
+            text = f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
+            return "; ".join(filter(None, (text, self._closed(row, number))))
         if self._policies.backfill.depth == STRICT:
             return f"it fits, but {counted(place, 'job')} ahead of it and nothing may overtake"
         whose = "promises to jobs" if self._policies.backfill.depth == CONSERVATIVE else "the first job in the queue"
         return f"it fits now but would delay {whose if place > 1 else 'the first job in the queue'}"
+
+    def _closed(self, row: int, number: int) -> str:
+        """Return the first window that the job would run into; empty if there is none."""
+        key = number, self._view.limit_us(row)
+        if self._view.kinds.windows and key not in self._windows:
+            self._windows[key] = why_closed(self._view, row).partition("; ")[0]
+        return self._windows.get(key, "")
 
     # ---- shared nodes -------------------------------------------------------------------------------------------
 
@@ -136,7 +145,7 @@ class ShortReasons:
             return "no scale is possible for it"
         roomy = [one for one in found if one.has_room]
         if not roomy:
-            return found[0].text
+            return "; ".join(filter(None, (found[0].text, self._closed(row, self._number(row)))))
         if all(one.among_strangers for one in roomy):
             return f"{roomy[0].text}, but {view.strangers_there}"
         return roomy[0].text + BUT
