@@ -53,6 +53,12 @@ MODULES: dict[str, Module] = {
         ('nodes = "node" if sum(count for _, count in ranges) == 1 else "nodes"', 'nodes = "nodes"'),
         ("if first_of([one], view.now_us, until_us)}", "if first_of([one], view.now_us, view.now_us)}"),
     ),
+    "trust": _module(
+        "property/test_trust.py",
+        ("if self.share_with == SAME_ACCOUNT and job.account else job.user", "if job.account else job.user"),
+        ("(self._of_row != own) | (own == TRUSTS_NONE)", "self._of_row != own"),
+        ("            if job is not None:\n", "            if False:\n"),
+    ),
     "windows": _module(
         "core/test_windows.py",
         ("    if state.windows.get(told.name) == parts:\n        return False\n", ""),
@@ -104,7 +110,7 @@ MODULES: dict[str, Module] = {
     ),
     "explain": _module(
         "core/test_parts.py core/test_steps.py",
-        ("if row in state.held:", "if False:"),
+        ("if before := before_the_queue(state, row, now_us):", "if before := ():"),
         ("        if free >= need:\n            return free, int",
          "        if free > need:\n            return free, int"),
         ("extra = int(at_shadow.sum() - counts.sum())", "extra = int(at_shadow.sum())"),
@@ -114,6 +120,12 @@ MODULES: dict[str, Module] = {
         ("if view.job(other).user == user]", "]"),
         ("        if seconds >= 2 * size:", "        if seconds >= size:"),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
+    ),
+    "fairness": _module(
+        "core/test_fairness.py",
+        ("    if not state.fairness or state.jobs[USER, row] < 0:\n", "    if True:\n"),
+        ("(means > state.fairness * mean) & ~_has_its_part(state, users)", "means > state.fairness * mean"),
+        ("known[name][user] = KEPT * known[name][user] + value", "known[name][user] = value"),
     ),
     "gating": _module(
         "core/test_gating.py",
@@ -198,6 +210,12 @@ MODULES: dict[str, Module] = {
         ("if self.depth == STRICT or aged:", "if self.depth == STRICT:"),
         ("w.begin_us < until and view.now_us < w.end_us", "w.begin_us <= view.now_us < w.end_us"),
         ("if not rows or not state.kinds.groups[kind].ways or not len(nodes):", "if not rows:"),
+    ),
+    "short_reasons": _module(
+        "core/test_short_reasons.py",
+        ("    if row in state.held:\n", "    if False:\n"),
+        ("            if first < place:\n", "            if first > place:\n"),
+        ("        if need > idle:\n", "        if need > idle + 1:\n"),
     ),
     "state": _module(
         "core/test_state.py",

@@ -71,6 +71,7 @@ def test_several_calls_of_scontrol_from_its_input() -> None:
 
 JOBS = (
     Job("a", 60_000_000, processes=2), Job("a", 60_000_000, nodes=1, processes=2, requeue=False, partition="all"),
+    Job("a", 60_000_000, account="a.b@c"),
     Job("a", 60_000_000, processes=2, exclusive=True, single_node=True, memory_bytes=2**30),
     Job("a", 60_000_000, array_first=1, array_count=4, array_at_most=2),
 )  # fmt: skip

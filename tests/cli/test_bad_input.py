@@ -214,9 +214,10 @@ SCENARIOS: dict[str, str] = {
     '[jobs]\ntrace = "abc.swf"\nfile = "jobs.csv"': "exactly one of",
     '[policy]\nbackfill = "conservative"\nbackfill_order = "sjf"' + JOBS: "has no effect",
     '[policy]\nname = "sns"\nbackfill_order = "sjf"' + JOBS: "where jobs share nodes",
-    '[policy]\nname = "pair-greedy"\nshare_with = "user"' + JOBS: "cannot hold",
     '[policy]\nname = "cohabit"\nshare_with = "friends"' + JOBS: "friends",
     '[policy]\nname = "cohabit"\nobjective = "fame"' + JOBS: "fame",
+    '[policy]\nname = "cohabit"\nfairness = 0.5' + JOBS: "fairness",
+    '[policy]\nname = "cohabit"\nfairness = nan' + JOBS: "fairness",
     # jobs
     '[jobs]\ntrace = "absent.swf"': "absent.swf",
     '[jobs]\ngenerator = "lubin"\n[cluster]\nnodes = 8': "did you mean 'lublin'",

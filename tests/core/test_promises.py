@@ -10,6 +10,7 @@ import pytest
 from cohabit.core.checkpoint import load, save
 from cohabit.core.core import SchedulerCore
 from cohabit.core.sharing import may_move
+from cohabit.core.trust import Trust
 from cohabit.model.event import JobCancelled, JobFinished, NodeDown, NodeDrained, NodeUp, StartRefused, Woken
 from cohabit.model.plan import Move, Promise
 from cohabit.model.units import SECOND
@@ -239,8 +240,9 @@ def test_no_job_is_moved_beside_a_stranger_or_to_a_promised_node() -> None:
     assert ledger is not None
     own, there = state.rows["own"], int(ledger.nodes_of(state.rows["other"])[0])
     assert may_move(Move(own, there), ledger, tell.core.view(SECOND))
-    state.share_with = "user"
+    state.trust = Trust("user", len(state.specs))
+    state.trust.restore(state.specs)
     assert not may_move(Move(own, there), ledger, tell.core.view(SECOND))
-    state.share_with = "anybody"
+    state.trust = Trust("anybody", len(state.specs))
     ledger.promise(99, ((ledger.class_of(there), 1),))
     assert not may_move(Move(own, there), ledger, tell.core.view(SECOND))

@@ -259,7 +259,7 @@ def test_cancelling_what_waits_and_what_runs(readable: bool) -> None:
 def test_a_chain_runs_one_after_the_other(readable: bool) -> None:
     step = Checked(scheduler(8, readable=readable))
     assert step.starts(0, submitted("a"), submitted("b", after=("a",)), submitted("c", after=("a", "b"))) == ["a"]
-    assert " 2 " in why_waiting(step.core.state, step.core.policies, "c", 0)
+    assert why_waiting(step.core.state, step.core.policies, "c", 0) == "waits for the end of job a, b"
     assert step.starts(1, JobFinished("a", 1)) == ["b"]
     assert step.starts(2, JobFinished("b", 1)) == ["c"]
     assert step.starts(3, submitted("d", after=("a",))) == ["d"], "what has finished is remembered"

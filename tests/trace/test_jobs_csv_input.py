@@ -88,6 +88,7 @@ def test_the_columns_of_later_policies(tmp_path: Path) -> None:
         (f"{HEADER},alpha\n1,a,4,0,1.5\n", "line 2, alpha: '1.5' is not above 0 and at most 1"),
         (f"{HEADER},memory_mb\n1,a,4,0,-5\n", "line 2, memory_mb: '-5' is not a size in MB"),
         (f"{HEADER},skip_threshold\n1,a,4,0,1.5\n", "line 2, skip_threshold: '1.5' is not a whole number"),
+        (f"{HEADER},account\n1,a,4,0,p\n2,a,4,0,p q\n", "line 3, account: 'p q' is no account"),
         (f'{HEADER}\n1,"a,4,0\n', "jobs.csv"),
     ],
 )

@@ -38,6 +38,8 @@ def test_sacct_reads_a_job() -> None:
     assert jobs.memory_bytes is not None
     assert jobs.memory_bytes.tolist() == [2 * 4 * 2**30 // 64]
     assert (jobs.user_names, jobs.program_names, jobs.partition_names) == (["ann"], ["solve"], ["batch"])
+    charged = sacct.parse(SACCT_HEADER.strip() + "|Account\n" + SACCT_JOB.strip() + "|physics\n")
+    assert (charged.extra["account"].tolist(), "account" in jobs.extra) == (["physics"], False)
 
 
 def test_sacct_skips_steps_and_keeps_arrays_and_heterogeneous_parts() -> None:
@@ -132,6 +134,8 @@ def test_gridengine_reads_a_job() -> None:
     assert jobs.memory_bytes is not None
     assert jobs.memory_bytes.tolist() == [2 * 2**30]
     assert (jobs.user_names, jobs.program_names, jobs.partition_names) == (["ann"], ["solve"], ["all.q"])
+    assert jobs.extra["account"].tolist() == ["p"]
+    assert "account" not in gridengine.parse(grid_engine_line(project="NONE")).extra
 
 
 def test_gridengine_arrays_milliseconds_clock_limits_and_parallel_tasks() -> None:

@@ -48,6 +48,16 @@ def test_swf_round_trip(folder: Path, before: Workload) -> None:
         assert again.extra[name].tolist() == column.tolist()
 
 
+@pytest.mark.parametrize("accounts", [["physics", "", "chem"], ["7", "", "3"]])
+def test_accounts_are_the_groups_of_swf_and_a_column_of_jobs_csv(folder: Path, accounts: list[str]) -> None:
+    before = generate_poisson(np.random.default_rng(1), 3, 4)
+    before.extra["account"] = np.array(accounts, np.object_)
+    for name in ("t.swf", "t.csv"):
+        write_trace(before, folder / name)
+        assert read_trace(folder / name, accounts=True).extra["account"].tolist() == accounts
+    assert "account" not in read_trace(folder / "t.swf").extra
+
+
 @pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(before=workloads(for_csv=True), data=st.data())

@@ -236,7 +236,9 @@ def test_without_a_scheduler_every_verb_says_what_to_do(words: tuple[str, ...], 
         (("submit", "--mate", "a:b", "--group", "c@d,e", "true"), "together"),
         (("queue", "--state", "runing"), "running"), (("queue", "--all", "--state", "done"), "together"),
         (("report", "--format", "xml"), "sacct"), (("report", "--since", "yesterday"), "--since"),
-        (("cancel",), "--all"), (("change", "1"), "--limit"), (("top", "--every", "1ms"), "--every"),
+
+        (("submit", "--cores", "4", "--", "true"), "use -n/--processes"), (("cancel",), "--all"),
+        (("change", "1"), "--limit"), (("top", "--every", "1ms"), "--every"),
         (("logs", "1", "--lines", "0"), "--lines"), (("why", "1", "--run", "x", "--server", "y"), "together"),
     ],
     ids=str,
@@ -248,7 +250,11 @@ def test_calls_that_are_wrong_are_one_sentence(words: tuple[str, ...], part: str
 def test_a_script_line_that_is_wrong_names_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "job.sh"
-    for line, part in (("--limitt 3h", "--limit"), ("--limit 3h sleep 5", "'sleep' is not an option")):
+    for line, part in (
+        ("--limitt 3h", "--limit"),
+        ("--limit 3h sleep 5", "'sleep' is not an option"),
+        ("--cores 4", "use -n/--processes"),
+    ):
         path.write_text(f"#!/bin/sh\n#COHABIT {line}\ntrue\n")
         sentence = cohabit("submit", "job.sh").sentence()
         assert "job.sh, line 2" in sentence

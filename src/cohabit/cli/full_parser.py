@@ -53,14 +53,32 @@ def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return [str(job["job"]) for job in jobs if str(job["job"]).startswith(incomplete)]
 
 
+SAME_AS = {  # options of other schedulers and tools, and ours
+    "--cores": "-n/--processes", "--cpus": "-n/--processes", "--ntasks": "-n/--processes", "--np": "-n/--processes",
+    "--time": "--limit", "--walltime": "--limit", "--memory": "--mem", "--dependency": "--after",
+    "--job-name": "--name", "--project": "--account",
+}  # fmt: skip
+
+
+def known_elsewhere(error: Exception, where: str = "") -> InputError | None:
+    """Return a refusal that names our option, if the parser was given one of other schedulers; else None."""
+    said = str(getattr(error, "option_name", ""))
+    return InputError(f"there is no option {said}", where, f"use {SAME_AS[said]}") if said in SAME_AS else None
+
+
 class SubmitCommand(TyperCommand):
     """Options end where the command begins; a script's own options come before those typed, so that the typed win."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the script's options in front."""
-        if not ctx.resilient_parsing:
-            args = self._script_words(ctx, args) + args
-        return super().parse_args(ctx, args)
+        try:
+            if not ctx.resilient_parsing:
+                args = self._script_words(ctx, args) + args
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if (same := known_elsewhere(error)) is None:
+                raise
+            raise same from None
 
     def _script_words(self, ctx: Any, args: list[str]) -> list[str]:
         from cohabit.app.client.submission import is_script, script_options
@@ -74,6 +92,8 @@ class SubmitCommand(TyperCommand):
                 left = self.make_parser(ctx).parse_args(args=list(words))[0].get("command") or ()
             except Exception as error:
                 explain = getattr(error, "format_message", None)
+                if (same := known_elsewhere(error, where)) is not None:
+                    raise same from None
                 if explain is None:
                     raise
                 raise InputError(explain().rstrip("."), where, "see `cohabit submit --help`") from None

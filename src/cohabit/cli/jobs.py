@@ -109,7 +109,7 @@ def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
     on = "node" if len(view["nodes"]) == 1 else "nodes"
     where = f"{cores} on {on} {numbers(view['nodes'])}" if view["nodes"] else ""
     lines = [
-        ("job", f"{view['job']} of {view['user']}"),
+        ("job", f"{view['job']} of {view['user']}" + (f", account {view['account']}" if view.get("account") else "")),
         ("state", _with_why(stands, view["why"])),
         ("program", view["program"]),
         ("command", shlex.join(view["command"]) if view.get("command") else ""),

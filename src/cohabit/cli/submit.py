@@ -28,8 +28,8 @@ EXAMPLES = (
 )
 OPTIONS = {  # fields that the server may refuse
     "processes": "-n", "nodes": "--nodes", "limit_s": "--limit", "memory_mb": "--mem", "program": "--program",
-    "name": "--name", "alpha": "--alpha", "array": "--array", "partition": "--partition", "qos": "--qos",
-    "workload_type": "--workload-type", "skip_threshold": "--skip-threshold", "threads": "--threads",
+    "name": "--name", "alpha": "--alpha", "array": "--array", "partition": "--partition", "account": "--account",
+    "qos": "--qos", "workload_type": "--workload-type", "skip_threshold": "--skip-threshold", "threads": "--threads",
     "stdout": "--output", "stderr": "--error",
 }  # fmt: skip
 
@@ -68,6 +68,7 @@ def submit(
     skip_threshold: Annotated[int, Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
     reprofile: Annotated[bool, Option("--reprofile", help="It has changed: forget what was measured.")] = False,
     partition: Annotated[str, Option(metavar="NAME", help="Nodes it may use.")] = "",
+    account: Annotated[str | None, Option("-A", "--account", metavar="NAME", help="What it is charged to.")] = None,
     qos: Annotated[int | None, Option(metavar="N", help="Priority; higher first, where you may.")] = None,
     hold: Annotated[bool, Option("--hold", help="Do not start before `cohabit release`.")] = False,
     no_requeue: Annotated[bool, Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
@@ -107,10 +108,9 @@ def submit(
         "reprofile": reprofile,
         "oversubscribe": oversubscribe,
     }
-    said = {"name": name, "qos": qos, "program": program or None}
+    said = {"name": name, "account": account, "qos": qos, "program": program or None}
+    said["array"] = None if array is None else making.check_array(array)
     document |= {key: value for key, value in said.items() if value is not None}
-    if array is not None:
-        document["array"] = making.check_array(array)
     check_not_both("--wait", "--dry-run", wait and dry_run)
     check_not_both("--mate", "--group", mate and group)
     with asking(server) as client:

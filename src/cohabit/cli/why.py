@@ -46,7 +46,10 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
     if as_json:
         show_json(story)
         return
-    typer.echo(f"job {story['job']} is {story['state']}" + (f": {story['why']}" if story["why"] else ""))
+    short, full = story.get("short", ""), story["why"]  # a server of an earlier version has no short reason
+    typer.echo(f"job {story['job']} is {story['state']}" + (f": {short or full}" if short or full else ""))
+    if short and full and short != full:
+        typer.echo(f"  in full: {full}")
     reasons = [{"at_s": entry["at"], "reason": entry["why"]} for entry in story["history"]]
     shown = _condensed(reasons)
     for entry in shown:

@@ -45,6 +45,7 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.decide import PROMISES
+from cohabit.core.fairness import note_end
 from cohabit.core.guaranteeing import take_measurement, take_refusal
 from cohabit.core.kernels import fair_share
 from cohabit.core.kernels.bundles import CONSERVATIVE
@@ -288,6 +289,7 @@ class Applier:
         if status not in ("lost", STOPPED):
             self.state.gauges[RUN_US] += now_us - self.state.jobs[START, row]
             self.state.gauges[RUNS] += 1
+            note_end(self.state, row, now_us)
         self._stop(now_us, row)
         lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
         again = lost or status == STOPPED

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from cohabit.core import known_programs, windows
 from cohabit.core.columns import ARRIVAL, BACKFILL_SCORE, ENDS, SCORE, SEQ
 from cohabit.core.core import SchedulerCore
-from cohabit.core.descriptions import Descriptions
 from cohabit.core.kernels import ladder
 from cohabit.core.kernels.ladder import Ladder, all_rows
 from cohabit.core.mates.local import CoupledState
@@ -85,7 +84,8 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.open_arrays = {name: (left, worst) for name, (left, worst) in saved["open_arrays"].items()}
     state.specs = [None if job is None else msgspec.convert(job, Job) for job in saved["specs"]]
     windows.restore(state, saved.get("windows", {}))
-    state.described = Descriptions(state.kinds, state.ledger is not None, len(state.specs))
+    state.trust.restore(state.specs)
+    state.described = state.describe(len(state.specs))
     state.rows = dict(sorted(saved["rows"].items(), key=lambda item: int(state.jobs[SEQ, item[1]])))  # as they came
     for name, row in state.rows.items():
         state.note_member(name, row)

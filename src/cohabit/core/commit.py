@@ -113,7 +113,9 @@ def _still_possible(state: State, action: Start) -> bool:
     if state.ledger is not None:
         how, parts = action.placement, state.ledger.parts_of(action.placement.ranges)
         whole = how.nodes == how.scale * state.jobs[NODES, action.row]
-        return whole and parts is not None and state.ledger.holds(parts, how.takes)
+        if not whole or parts is None or state.meets_strangers(action.row, (index for index, _ in parts)):
+            return False
+        return state.ledger.holds(parts, how.takes)
     if action.placement.nodes != state.jobs[NODES, action.row]:
         return False
     free = state.idle_nodes() & (state.node_state == UP)

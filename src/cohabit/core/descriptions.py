@@ -7,7 +7,7 @@ programs; the numbers have no meaning except equality. They are neither in a che
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,8 +26,10 @@ SPARE = 4096  # this many more descriptions than rows are kept before all are nu
 class Descriptions:
     """The numbers of all rows of the job table, computed on first use."""
 
-    def __init__(self, kinds: Kinds, shared: bool, capacity: int) -> None:
-        self._kinds, self._shared = kinds, shared
+    def __init__(
+        self, kinds: Kinds, shared: bool, capacity: int, circle_of: Callable[[Job], Hashable] = lambda job: None
+    ) -> None:
+        self._kinds, self._shared, self._circle_of = kinds, shared, circle_of
         self._of_row = np.full(capacity, UNKNOWN, np.int64)
         self._numbers: dict[tuple[Any, ...], int] = {}  # by description
         self._alike: dict[tuple[Any, ...], int] = {}  # by what a search for whole nodes depends on
@@ -51,7 +53,7 @@ class Descriptions:
     def numbers(self, rows: NDArray[np.int64], specs: Sequence[Job | None]) -> NDArray[np.int64]:
         """Return the numbers of these rows."""
         if len(self._numbers) > len(self._of_row) + SPARE:
-            self.__init__(self._kinds, self._shared, len(self._of_row))  # type: ignore[misc]
+            self.__init__(self._kinds, self._shared, len(self._of_row), self._circle_of)  # type: ignore[misc]
         found = self._of_row[rows]
         unknown = rows[found == UNKNOWN]
         if len(unknown):
@@ -89,6 +91,7 @@ class Descriptions:
             limit_us = job.limit_us if self._kinds.windows else 0
             owner = job.profile_owner if job.program else ""  # a job without a program has no profile
             text = (job.program, owner, *text, job.alpha, job.exclusive, job.single_node, limit_us)
+            text = (*text, self._circle_of(job))  # jobs that trust other jobs find other nodes
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = self._new(text, job)

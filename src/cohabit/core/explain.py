@@ -10,6 +10,7 @@ from cohabit.core.guaranteeing import story_of
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import PolicySet, SharedPlacer
+from cohabit.core.short_reasons import array_is_full, before_the_queue
 from cohabit.core.state import State
 from cohabit.core.timeline import planned
 from cohabit.core.view import View
@@ -26,21 +27,15 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int, nam
     if row is None:
         return ""
     view = View(state, now_us, names_all)
-    if row in state.held:
-        return "held: it must be released first"
-    if pending := state.waiting_for.get(row):
-        names = ", ".join(f"job {name}" for name in sorted(pending)[:3])
-        return f"waits for {len(pending)} that must finish first: {names}"
-    if (until := state.refused_until.get(row, 0)) > now_us:
-        return f"its start was refused; it is tried again in {span(until - now_us)}"
+    if before := before_the_queue(state, row, now_us):
+        return before
     if together := why_not_together(state, row, now_us):
         return together
     if view.is_running(row):
         told = story_of(state, policies, job_id)
         return told[-1][1] if told else ""
     if not view.is_queued(row):
-        running, at_most = state.arrays.get(job_id.rpartition("_")[0], (0, 0))
-        return f"{running} of its array run and at most {at_most} may" if at_most else ""
+        return array_is_full(state, row)
     if kept_back := why_kept_back(view, policies.gates, row):
         return kept_back
     queue = view.queue(policies.order).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +30,11 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
     ahead = queue[: queue.index(row)]
     for other in ahead:
         if strict or view.waited_us(other) >= age_limit_us:
-            why = "nothing may overtake" if strict else "it has reached the age limit and may not be overtaken"
-            return f"{_named(view, row, [other])} is ahead of it and {why}"
-    promised = _promised(view, row)
+            return nothing_may_overtake(view, row, other, strict)
+    promised = promised_start(view, row)
     if own:
         return f"{own}; {promised}" if promised else own
-    asks = view.asks(row, placer)
-    shared = [ask for ask in asks if not ask.exclusive]
-    tried = asks if not shared else asks[: asks.index(shared[-1]) + 1]
+    tried = tried_asks(view, row, placer)
     if not tried:
         return "no scale is possible for it"
     several = any(ask.scale > 1 for ask in tried)
@@ -53,7 +51,20 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
     return "; ".join(said)
 
 
-def _promised(view: View, row: int) -> str:
+def nothing_may_overtake(view: View, row: int, other: int, strict: bool) -> str:
+    """Return which job ahead may not be overtaken, and why not."""
+    why = "nothing may overtake" if strict else "it has reached the age limit and may not be overtaken"
+    return f"{named(view, row, [other])} is ahead of it and {why}"
+
+
+def tried_asks(view: View, row: int, placer: SharedPlacer) -> list[Ask]:
+    """Return the ways to run the job that are worth telling: alone only if there is no other."""
+    asks = view.asks(row, placer)
+    shared = [ask for ask in asks if not ask.exclusive]
+    return asks if not shared else asks[: asks.index(shared[-1]) + 1]
+
+
+def promised_start(view: View, row: int) -> str:
     """Return the start that the job is promised; empty if it has no promise."""
     one = view.promises.get(row)
     if one is None:
@@ -65,20 +76,43 @@ def _promised(view: View, row: int) -> str:
     return text
 
 
-def _what_is_missing(ask: Ask, row: int, view: View) -> str:
-    """Return how far one way of running the job is from fitting."""
+class Missing(NamedTuple):
+    """How far one way of running a job is from fitting."""
+
+    text: str
+    has_room: bool  # enough nodes have room for it
+    among_strangers: bool  # too few of them without jobs that it may not run beside
+
+
+def missing(ask: Ask, row: int, view: View) -> Missing:
+    """Return how many nodes of the right kind have room for the job, run in this way."""
     ledger, takes = view.ledger, open_kinds(ask, row, view)
     if not any(takes):
-        return "a maintenance window closes the nodes it may use before its time is over"
+        return Missing("a maintenance window closes the nodes it may use before its time is over", False, False)
     have = ledger.room(takes)
     if ask.exclusive:
         text = f"needs {counted(ask.nodes, 'empty node')}, {have} {_is(have)} empty"
     else:
         what = _listed(ledger, next(filter(None, takes)))
         text = f"needs {counted(ask.nodes, 'node')} with {what}, {have} {'has' if have == 1 else 'have'} that"
-    if have >= ask.nodes:
+    strangers = view.strangers(row)
+    if have < ask.nodes or strangers is None:
+        return Missing(text, have >= ask.nodes, False)
+    trusted = np.array([not any(strangers[other] for other in there) for there in ledger.residents], np.bool_)
+    return Missing(text, True, ledger.open_to(trusted).room(takes) < ask.nodes)
+
+
+def _what_is_missing(ask: Ask, row: int, view: View) -> str:
+    """Return how far one way of running the job is from fitting, and what is there."""
+    ledger, takes = view.ledger, open_kinds(ask, row, view)
+    text, has_room, among_strangers = missing(ask, row, view)
+    if not any(takes):
+        return text
+    if among_strangers:
+        return f"{text}, but {view.strangers_there}"
+    if has_room:
         if others := [other for other in view.promises if other != row]:
-            return f"{text}, but a start now would delay {_named(view, row, others)}, promised a start there"
+            return f"{text}, but a start now would delay {named(view, row, others)}, promised a start there"
         return text + ", but jobs ahead of it take them"
     if out := sum(int(ledger.count[index]) for index in ledger.classes() if not ledger.up[index]):
         text += f", {counted(out, 'node')} {_is(out)} down or drained"
@@ -90,7 +124,7 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
     tenants = ledger.rows_on(node)
     holding = [other for other in tenants if view.is_holding(other)]
     running = [other for other in tenants if other not in holding]
-    said = [f"{_named(view, row, running)} {'runs' if len(running) == 1 else 'run'} there"] if running else []
+    said = [f"{named(view, row, running)} {'runs' if len(running) == 1 else 'run'} there"] if running else []
     said += [f"it is {held_for(view, row, holding)}"] if holding else []
     return f"{text}: {_joined(said)}" if said else text
 
@@ -98,10 +132,10 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
 def held_for(view: View, row: int, holding: Sequence[int]) -> str:
     """Return for which jobs nodes are held, as `row` may know them."""
     which = "waits for its mates" if len(holding) == 1 else "wait for their mates"
-    return f"held for {_named(view, row, holding)}, which {which}"
+    return f"held for {named(view, row, holding)}, which {which}"
 
 
-def _named(view: View, row: int, others: Sequence[int]) -> str:
+def named(view: View, row: int, others: Sequence[int]) -> str:
     """Name other jobs: those of the same user by name, three at most; job names of other users are private."""
     user = view.job(row).user
     known = others if view.names_all else [other for other in others if view.job(other).user == user]

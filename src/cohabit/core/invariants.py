@@ -94,6 +94,8 @@ def check_shared(state: State) -> None:
         assert (ledger.capacity[kind] - booked == ledger.free[:, index]).all(), f"class {index} miscounts"
         alone = [row for row in rows if state.placed[row].exclusive]
         assert not alone or len(rows) == 1, f"row {alone} is not alone"
+        circles = {state.trust.circle(row) for row in rows}
+        assert len(circles) <= 1, f"rows {rows} share a node and do not trust each other"
     assert (seen == 1).all(), "a node is in no class or in two"
     queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())
     for row in state.rows.values():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cohabit.model.resources import Dimension
 
 
-ANYBODY, SAME_USER = SHARE_WITH = ("anybody", "user")
+ANYBODY, SAME_ACCOUNT, SAME_USER = SHARE_WITH = ("anybody", "account", "user")
 
 
 class ScoreFunction(Protocol):
@@ -284,7 +284,8 @@ class PolicySet:
     gates: tuple[Gate, ...] = ()  # asked in turn before every start; a single wait keeps the job back
     age_limit_us: int = 0  # a job that has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
-    share_with: str = ANYBODY  # whose jobs may run on one node at once: those of anybody, or of one user
+    share_with: str = ANYBODY  # whose jobs may run on one node at once: one of SHARE_WITH
+    fairness: float = 0.0  # most that a user's mean slowdown may be, as a multiple of the mean of all; 0: no bound
     names: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -6,6 +6,7 @@ core/view.py; only core/apply.py, core/commit.py and the compiled pass change it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,6 @@ from cohabit.core.columns import (
     RANGE_NEXT,
     RANGES,
     START,
-    USER,
     VOID,
 )
 from cohabit.core.descriptions import Descriptions
@@ -37,7 +37,8 @@ from cohabit.core.kernels.bundles import Machine, Queue, Rule
 from cohabit.core.kinds import Kinds
 from cohabit.core.ledger import Ledger, ranges_of
 from cohabit.core.mates.local import CoupledState
-from cohabit.core.protocols import ANYBODY, PolicySet, shared_dimensions
+from cohabit.core.protocols import PolicySet, shared_dimensions
+from cohabit.core.trust import Trust
 from cohabit.model.cluster import Cluster
 from cohabit.model.cluster import Window as ClosedNodes
 from cohabit.model.job import Job
@@ -94,11 +95,12 @@ class State:
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
         self.promises: dict[int, Promise] = {}  # row -> the start promised on shared nodes, in the order of making
-        self.share_with = policies.share_with
+        self.fairness = policies.fairness
         self.profiles: dict[str, dict[int, Profile]] = {}  # program -> processes -> what was measured; the shared ones
         self.own_profiles: dict[tuple[str, str], dict[int, Profile]] = {}  # (owner, program) -> the same of a user
         self.kept: dict[str, Any] = {}  # cached answers of policies, by policy name; never in a checkpoint
-        self.described = Descriptions(self.kinds, not policies.placer.exclusive, capacity)  # never in a checkpoint
+        self.trust = Trust(policies.share_with, capacity)  # whose jobs may share nodes; never in a checkpoint
+        self.described = self.describe(capacity)  # never in a checkpoint
         self.memory: dict[str, Any] = {}  # what policies remember, by policy name
         self.window: Window | None = None  # the newest telemetry
         self.coupled: CoupledState | None = None  # jobs with mates in other domains
@@ -129,6 +131,7 @@ class State:
         self.jobs[:, row] = 0
         self.keys[:, row] = 0
         self.specs[row] = job
+        self.trust.note(row, job)
         self.described.forget(row)
         self.rows[job.job_id] = row
         self.note_member(job.job_id, row)
@@ -181,6 +184,7 @@ class State:
         self.jobs = np.concatenate([self.jobs, np.zeros((JOB_COLUMNS, old), np.int64)], axis=1)
         self.keys = np.concatenate([self.keys, np.zeros((KEY_COLUMNS, old))], axis=1)
         self.specs += [None] * old
+        self.trust.grow(2 * old)
         self.described.grow(2 * old)
         self.spare_rows = list(range(2 * old - 1, old - 1, -1))
         self.queue, self.second, self.running = (
@@ -197,9 +201,18 @@ class State:
 
     def strangers(self, row: int) -> NDArray[np.bool_] | None:
         """Return the rows beside which the job may not run; None: it may run beside any job."""
-        if self.ledger is None or self.share_with == ANYBODY:
-            return None
-        return np.asarray((self.jobs[USER] != self.jobs[USER, row]) | (self.jobs[USER, row] < 0))
+        return None if self.ledger is None else self.trust.strangers(row)
+
+    def meets_strangers(self, row: int, classes: Iterable[int]) -> bool:
+        """Return whether jobs beside which this one may not run are on nodes of these classes."""
+        strangers = self.strangers(row)
+        if strangers is None or self.ledger is None:
+            return False
+        return any(strangers[other] for index in classes for other in self.ledger.residents[index])
+
+    def describe(self, capacity: int) -> Descriptions:
+        """Return empty numbers of descriptions for this many rows."""
+        return Descriptions(self.kinds, self.ledger is not None, capacity, self.trust.circle_of)
 
     # ---- nodes --------------------------------------------------------------------------------------------------
 

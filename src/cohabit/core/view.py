@@ -23,6 +23,7 @@ from cohabit.core.columns import (
     Columns,
     columns_of,
 )
+from cohabit.core.fairness import fair
 from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.kernels.moves import age_limit
 from cohabit.core.kinds import Kinds
@@ -96,8 +97,8 @@ class View:
         """Return all queued rows in order, like `ranked`; `order` is the first of the scheduler's orders."""
         state = self._state
         if state.changing or state.raises:
-            return self.ranked(self.queued(), order)
-        return self._allowed(self.queued())  # the queue is sorted by score, then by submission
+            return fair(state, self.ranked(self.queued(), order), self.now_us)
+        return fair(state, self._allowed(self.queued()), self.now_us)  # it is sorted by score, then by submission
 
     def _allowed(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         refused = [row for row, until in self._state.refused_until.items() if until > self.now_us]
@@ -244,9 +245,18 @@ class View:
         return self._state.promises
 
     def strangers(self, row: int) -> NDArray[np.bool_] | None:
-        """Return the rows beside which the job may not run, because the site shares nodes within a user only;
-        None: it may run beside any job."""
+        """Return the rows beside which the job may not run, because the site shares nodes within an account or a
+        user only; None: it may run beside any job."""
         return self._state.strangers(row)
+
+    @property
+    def strangers_there(self) -> str:
+        """Say that nodes have jobs beside which a job may not run."""
+        return f"jobs of other {self._state.trust.share_with}s are there"
+
+    def circle(self, row: int) -> int:
+        """Return a number that is equal for jobs that may share nodes (core/trust.py)."""
+        return self._state.trust.circle(row)
 
     def booked_mbs(self, row: int) -> int:
         """Memory bandwidth a running job has booked on each of its nodes; 0: none."""

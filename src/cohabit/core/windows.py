@@ -18,7 +18,6 @@ import numpy as np
 
 from cohabit.core.columns import EXPECTED, HEAD, HOLDING, LIMIT, RELEASED, STATE
 from cohabit.core.decide import PROMISES
-from cohabit.core.descriptions import Descriptions
 from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.kernels.ladder import ROWS
 from cohabit.core.kinds import Kinds
@@ -153,7 +152,7 @@ def _split_anew(state: State, now_us: int) -> None:
     state.usable_kinds.clear()
     state.nodes_by_kind.clear()
     state.kept.clear()
-    state.described = Descriptions(new, state.ledger is not None, len(state.specs))
+    state.described = state.describe(len(state.specs))
     if state.ledger is not None:
         state.ledger = _ledger_by(state, state.ledger, old, now_us)
     if state.coupled is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.launcher.requests import ANY, MARK, MATES, NUMBER, check_any, has_form, not_allowed
+from cohabit.launcher.requests import ACCOUNT, ANY, MARK, MATES, NUMBER, check_any, has_form, not_allowed
 
 PROGRAMS = ("qstat", "qhost", "qacct", "qconf", "qalter", "qmod", "qdel", "qsub")
 SUBMITS = "qsub"
@@ -29,7 +29,8 @@ _CHANGES = {"-q": _OBJECTS, "-l": _REQUESTS, "-ac": f"{_NOTE}(,{_NOTE})*"}
 _FIRST = ("qsub", "-terse", "-C", "", "-S", "/bin/sh", "-h")
 _OPTIONS = {
     "-wd": ANY, "-ac": f"cohabit={MARK}(,mates={MATES})?", "-r": "y|n", "-ckpt": _OBJECT,
-    "-N": "[A-Za-z._+-][A-Za-z0-9._+-]*", "-q": ANY, "-pe": _OBJECT, "-l": _REQUESTS, "-o": ANY, "-e": ANY, "-j": "y",
+    "-N": "[A-Za-z._+-][A-Za-z0-9._+-]*", "-P": ACCOUNT,
+    "-q": ANY, "-pe": _OBJECT, "-l": _REQUESTS, "-o": ANY, "-e": ANY, "-j": "y",
     "-v": r"COHABIT_THRESHOLD_PATIENCE_S=[0-9]{1,9}(\.[0-9]{1,9})?", "-hold_jid": f"{_JOB}(,{_JOB})*",
     "-t": f"{NUMBER}-{NUMBER}", "-tc": NUMBER,
 }  # fmt: skip

@@ -27,6 +27,7 @@ _VARIABLE = re.compile(r"[^=\0]{1,4096}")
 _SECONDS = re.compile(r"([0-9]{1,9}(\.[0-9]{1,9})?)?")
 ANY = r"(?s:.*)"  # option value of a command that runs as the owner of a job
 NUMBER = r"[0-9]{1,18}"
+ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}"
 MATES = r"[A-Za-z0-9._:+-]{1,64}"  # name of a group of jobs with mates
 MARK = (  # what Cohabit records with a job (backend/steered/marks.py)
     rf"cohabit:(held(:open)?|back|run:{NUMBER}:{NUMBER}-{NUMBER}:{NUMBER}:{NUMBER}(:whole|:shared)?)(@{MATES})?"

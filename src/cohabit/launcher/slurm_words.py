@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.launcher.requests import ANY, MARK, MATES, NUMBER, check_any, check_assignments, not_allowed
+from cohabit.launcher.requests import ACCOUNT, ANY, MARK, MATES, NUMBER, check_any, check_assignments, not_allowed
 
 PROGRAMS = ("squeue", "sacct", "scontrol", "scancel", "sbatch")
 SUBMITS = "sbatch"
@@ -34,7 +34,7 @@ _CHANGES: dict[str, str | None] = {
 }  # fmt: skip
 _OPTIONS: dict[str, str | None] = {
     "--time": NUMBER, "--chdir": ANY, "--nodes": NUMBER, "--ntasks": NUMBER, "--cpus-per-task": NUMBER,
-    "--exclusive": None, "--job-name": ANY, "--partition": ANY, "--output": ANY, "--error": ANY,
+    "--exclusive": None, "--job-name": ANY, "--partition": ANY, "--account": ACCOUNT, "--output": ANY, "--error": ANY,
     "--comment": f"cohabit:mates={MATES}", "--mem-per-cpu": f"{NUMBER}M",
     "--dependency": f"(afterok|afterany)(:{_JOB})+", "--array": f"{NUMBER}-{NUMBER}(%{NUMBER})?", "--requeue": None,
     "--no-requeue": None,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
 
 WORKLOAD_TYPES = ("compute", "network", "io")
+ACCOUNT_WORDS = "1 to 64 letters, digits, dots, hyphens, underscores and @, the first none of .-@"
+_ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+
+
+def is_account(text: str) -> bool:
+    """Return whether this can be the name of an account."""
+    return _ACCOUNT.fullmatch(text) is not None
 
 
 class Job(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +47,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     reprofile: bool = False  # its program has changed: drop its profile
     mates: Group | None = None  # jobs in other domains with which it starts together
     profile_owner: str = ""  # owner of the profiles it uses and its runs write (model/profile.py); empty: shared
+    account: str = ""  # what it is charged to, a project of Grid Engine; a site may share nodes within accounts
 
     def check(self) -> None:
         """Refuse what is wrong on any cluster."""

@@ -159,7 +159,7 @@ export async function open(root, source, name) {
       ...(isArray(job) ? [card("Members", { note: "Each waits and runs for itself." }, members(job))] : parts(job, placement, now)),
       el("div", { class: isArray(job) ? "" : "half" }, card("About it", {}, facts([
         ["User", job.user], ["Command", job.command ? el("code", { text: job.command.join(" ") }) : null],
-        ["Nodes asked for", job.whole_nodes ? `${number(job.whole_nodes)}, whole` : null], ["Processes", job.whole_nodes ? null : number(job.processes)],
+        ["Account", job.account || null], ["Nodes asked for", job.whole_nodes ? `${number(job.whole_nodes)}, whole` : null], ["Processes", job.whole_nodes ? null : number(job.processes)],
         ["Time limit", span(job.limit_s)], ["Started", isArray(job) ? null : instant(job.started_at, source.clock)],
         ["Ended", instant(job.ended_at, source.clock)], ["Runs so far", job.attempt || null], ["Exit status", job.exit_status],
         ["Signal", job.exit_signal], ["Waits for", (job.after || []).length ? el("span", { class: "row" }, job.after.map(jobLink)) : null],

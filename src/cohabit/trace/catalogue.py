@@ -24,8 +24,10 @@ _SIGNS = {  # what the first line of a log that must be imported first looks lik
 }
 
 
-def read_trace(path: Path) -> Workload:
-    """Read what the simulator accepts directly: SWF (plain, gzip, xz) or a jobs.csv, told apart by content."""
+def read_trace(path: Path, accounts: bool = False) -> Workload:
+    """Read what the simulator accepts directly: SWF (plain, gzip, xz) or a jobs.csv, told apart by content.
+
+    `accounts`: the groups of users of an SWF are their accounts."""
     first_line = _first_line(path)
     if re.match(r"\s*[\"']?job_id[\"']?\s*(,|$)|[\w\"', ]*,\s*[\"']?job_id\b", first_line):
         return _read_jobs_csv(path)
@@ -35,7 +37,7 @@ def read_trace(path: Path) -> Workload:
             raise InputError(f"looks like a {name} log", str(path), advice)
     if ".csv" in path.suffixes:
         return _read_jobs_csv(path)
-    return read_swf(path)
+    return read_swf(path, accounts=accounts)
 
 
 def write_trace(workload: Workload, path: Path) -> None:

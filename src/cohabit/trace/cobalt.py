@@ -77,6 +77,7 @@ def _record(facts: Mapping[str, str], defects: Counter[str], where: str) -> JobR
         user=facts.get("user", ""),
         program=os.path.basename(facts.get("exe", "")) or facts.get("jobname", ""),
         partition=facts.get("queue", ""),
+        account=facts.get("account", ""),
     )
 
 

@@ -16,7 +16,7 @@ from cohabit.model.workload import Workload
 from cohabit.trace.records import NO_RUN_US, JobRecord, workload_of
 
 QUEUE, OWNER, JOB_NAME, JOB_NUMBER, SUBMITTED, STARTED, ENDED, WALLCLOCK = 0, 3, 4, 5, 8, 9, 10, 13
-PROCESSORS, ARRAY_TASK, CATEGORY, PARALLEL_TASK = 34, 35, 39, 41
+PROJECT, PROCESSORS, ARRAY_TASK, CATEGORY, PARALLEL_TASK = 31, 34, 35, 39, 41
 _FEWEST_FIELDS = 36
 _CLOCK_VALUE = re.compile(r"(\b[hs]_(?:rt|cpu)=)(\d+):(\d\d):(\d\d)")
 _LIMIT = re.compile(r"\bh_rt=(\d+(?:\.\d+)?)")
@@ -68,6 +68,7 @@ def _record(fields: list[str], defects: Counter[str]) -> JobRecord:
         user=fields[OWNER],
         program=fields[JOB_NAME],
         partition=fields[QUEUE],
+        account="" if fields[PROJECT] == "NONE" else fields[PROJECT],
         memory_bytes=round(float(memory[1]) * _BYTES[memory[2]]) if memory else 0,
     )
 

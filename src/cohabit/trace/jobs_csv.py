@@ -1,7 +1,7 @@
 """The project's own job table, jobs.csv: names, shares, mates and dependencies that SWF has no place for.
 
     job_id,program,processes,submit_s[,run_s][,limit_s][,alpha][,user][,memory_mb][,mate][,group]
-    [,skip_threshold][,workload_type][,after][,partition][,movable]
+    [,skip_threshold][,workload_type][,after][,partition][,movable][,account]
 
 Columns may come in any order; a column it does not know is an error, never ignored. An empty `run_s` leaves
 `run_us` at -1: the run time comes from the program catalogue later, and so does a missing limit. `memory_mb`
@@ -24,7 +24,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.model.job import WORKLOAD_TYPES
+from cohabit.model.job import ACCOUNT_WORDS, WORKLOAD_TYPES, is_account
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Floats, Ints, Workload
 from cohabit.trace.files import read_text, replacing
 from cohabit.trace.names import Codes
@@ -32,7 +32,7 @@ from cohabit.trace.records import RUN_FROM_CATALOGUE_US
 from cohabit.trace.seconds_column import microseconds_of, seconds_text
 
 REQUIRED = ("job_id", "program", "processes", "submit_s")
-TEXT_EXTRAS = ("mate", "group", "workload_type")
+TEXT_EXTRAS = ("mate", "group", "workload_type", "account")
 OPTIONAL = (
     "run_s", "limit_s", "alpha", "user", "memory_mb", *TEXT_EXTRAS, "skip_threshold", "after", "partition", "movable",
 )  # fmt: skip
@@ -168,6 +168,9 @@ class _Table:
         if "workload_type" in extra:
             strange = np.array([name not in ("", *WORKLOAD_TYPES) for name in extra["workload_type"]])
             self._refuse("workload_type", strange, f"is none of {', '.join(WORKLOAD_TYPES)}")
+        if "account" in extra:
+            strange = np.array([bool(name) and not is_account(name) for name in extra["account"]])
+            self._refuse("account", strange, f"is no account: one has {ACCOUNT_WORDS}")
         return extra
 
     def _job_ids(self) -> pl.Series:

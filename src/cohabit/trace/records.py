@@ -40,6 +40,7 @@ class JobRecord:
     memory_bytes: int = 0
     nodes: int = 0
     gpus: int = 0
+    account: str = ""
 
 
 def workload_of(
@@ -51,7 +52,7 @@ def workload_of(
     max_procs: int = 0,
     header: Mapping[str, str] | None = None,
 ) -> Workload:
-    """Columns in the order of the records; `nodes` and `gpus` become extra columns where any job states them."""
+    """Columns in the order of the records; `nodes`, `gpus` and `account` become extra columns if any states them."""
     if not records:
         raise InputError("has no jobs", source, "check that this is the right file and format")
     run_us = np.array([record.run_us for record in records], np.int64)
@@ -67,6 +68,8 @@ def workload_of(
         "nodes": np.array([record.nodes for record in records], np.int64),
         "gpus": np.array([record.gpus for record in records], np.int64),
     }
+    if any(record.account for record in records):
+        extra["account"] = np.array([record.account for record in records], np.object_)
     ids = [record.job_id for record in records]
     defects["job ids used before"] += len(ids) - len(set(ids))
     defects["submit times earlier than on the line before"] += int((submit_us[1:] < submit_us[:-1]).sum())
@@ -84,7 +87,7 @@ def workload_of(
         memory_bytes=memory_bytes if memory_bytes.any() else None,
         partition=partition if partition_names else None,
         partition_names=partition_names,
-        extra={name: column for name, column in extra.items() if column.any()},
+        extra={name: column for name, column in extra.items() if any(column)},
         max_nodes=max_nodes,
         max_procs=max_procs,
         header=dict(header or {}),

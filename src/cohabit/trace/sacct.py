@@ -81,6 +81,7 @@ def _record(row: Mapping[str, str], defects: Counter[str], where: str) -> JobRec
         partition=row.get("Partition", "").split(",")[0],
         memory_bytes=_memory_bytes(row.get("ReqMem", ""), max(processes, 1), max(nodes, 1)),
         nodes=nodes,
+        account=row.get("Account", ""),
     )
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cohabit.model.errors import InputError
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Ints, Workload
 from cohabit.trace.files import line_blocks, replacing
-from cohabit.trace.names import codes_of_numbers, numbers_of_codes
+from cohabit.trace.names import codes_of_numbers, codes_of_texts, numbers_of_codes
 
 NEEDED_FIELDS = (1, 2, 4, 5, 8, 9, 12, 14, 15, 16)
 WAIT, CPU_TIME, USED_MEMORY, REQUESTED_MEMORY, STATUS, GROUP, PRECEDING, THINK = 3, 6, 7, 10, 11, 13, 17, 18
@@ -31,18 +31,20 @@ FURTHER_COLUMNS = {
 }  # fmt: skip
 KIBIBYTE = 1024
 
-USER_KEY, PROGRAM_KEY, PARTITION_KEY = "UserName", "ProgramName", "Partition"
+USER_KEY, PROGRAM_KEY, PARTITION_KEY, ACCOUNT_KEY = "UserName", "ProgramName", "Partition", "GroupName"
 _OWN_KEYS = {"Version", "MaxJobs", "MaxRecords", "MaxNodes", "MaxProcs", USER_KEY, PROGRAM_KEY}
 _HEADER_LINE = re.compile(r"\s*;+\s*([A-Za-z][A-Za-z _-]*?)\s*:(?!//)\s*(.*?)\s*$")
 _FIRST_NUMBER = re.compile(r"\d[\d,]*")
 _NUMBERED_NAME = re.compile(r"(\d{1,18})\s+(\S.*)")
 
 
-def read_swf(path: Path, *, every_field: bool = False) -> Workload:
-    """Read a plain, gzip or xz trace; `every_field` adds requested memory and the fields no scheduler decides by."""
+def read_swf(path: Path, *, every_field: bool = False, accounts: bool = False) -> Workload:
+    """Read a plain, gzip or xz trace; `every_field` adds requested memory and the fields no scheduler decides by,
+    `accounts` the groups of users as accounts."""
     from cohabit.trace.scan import scan_fields
 
     fields = NEEDED_FIELDS + ((*FURTHER_COLUMNS, REQUESTED_MEMORY) if every_field else ())
+    fields += (GROUP,) if accounts and not every_field else ()
     scanned = scan_fields(line_blocks(path), fields, str(path))
     columns = scanned.columns
     if not len(columns[1]):
@@ -59,6 +61,9 @@ def read_swf(path: Path, *, every_field: bool = False) -> Workload:
     extra: dict[str, NDArray[Any]] = {}
     if bool((columns[15] >= 0).any()):
         extra["queue"] = columns[15]
+    if accounts and bool((columns[GROUP] >= 0).any()):
+        code, names = codes_of_numbers(columns[GROUP], _numbered_names(header, ACCOUNT_KEY))
+        extra["account"] = np.array([*names, ""], np.object_)[code]
     memory_bytes = None
     if every_field:
         extra |= {name: columns[field] for field, name in FURTHER_COLUMNS.items()}
@@ -157,6 +162,9 @@ def write_swf(workload: Workload, path: Path) -> None:
         15: workload.extra.get("queue", absent),
     }
     fields |= {field: workload.extra[name] for field, name in FURTHER_COLUMNS.items() if name in workload.extra}
+    account_names = dict[int, str]()
+    if "account" in workload.extra:
+        fields[GROUP], account_names = numbers_of_codes(*codes_of_texts([*map(str, workload.extra["account"])]))
     if workload.memory_bytes is not None:
         stated_kb = -(-workload.memory_bytes // KIBIBYTE)
         fields[REQUESTED_MEMORY] = np.where(workload.memory_bytes > 0, stated_kb, -1)
@@ -164,6 +172,7 @@ def write_swf(workload: Workload, path: Path) -> None:
     times |= {field: fields[field] for field in (WAIT, CPU_TIME, THINK) if fields[field] is not absent}
     texts = {str(field): seconds_text(times[field]) if field in times else fields[field] for field in fields}
     names = {USER_KEY: user_names, PROGRAM_KEY: program_names, PARTITION_KEY: partition_names}
+    names |= {ACCOUNT_KEY: account_names}
     with replacing(path) as target:
         target.write(_header_text(workload, names, has_numbers).encode())
         pl.DataFrame(texts).write_csv(target, include_header=False, separator=" ", quote_style="never")

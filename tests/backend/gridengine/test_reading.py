@@ -48,6 +48,11 @@ def test_what_jobs_asked_for() -> None:
     assert found["31"].waits_for == ("29",)
     assert found["31"].begin_s == 1893456000.0
     assert "asks for resources it would like" in found["31"].special
+    text = recorded("qstat-j-8.1.9.xml").replace(
+        "<JB_job_number>27<", "<JB_project>physics</JB_project><JB_job_number>27<"
+    )
+    named = {one.name: one for one in xml_output.described(text)}
+    assert [named["27"].project, named["28"].project] == ["physics", ""]
     assert (found["32"].slots_least, found["32"].slots_most) == (2, 6)
 
 

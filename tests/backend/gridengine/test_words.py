@@ -46,6 +46,7 @@ def test_a_plain_job() -> None:
     assert (found["-o"], found["-ac"]) == ("gridengine-$JOB_ID.out", "cohabit=cohabit:held")
     assert not {"-pe", "-q", "-t", "-e"} & found.keys()
     assert words_of(job_for(requeue=False))["-r"] == "n"
+    assert words_of(job_for(account="physics"))["-P"] == "physics"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -107,6 +108,14 @@ def test_what_the_core_is_told_of_recorded_jobs(version: str) -> None:
     assert not may_run(jobs["104"], 2e9)  # it depends on another
     assert not may_run(jobs["109"], jobs["109"].submit_s + 3599)
     assert may_run(jobs["109"], jobs["109"].submit_s + 3601)
+
+
+def test_the_account_of_a_job() -> None:
+    text = "JobId=7 JobName=x UserId=bob(7) GroupId=bob(7) Account={} JobState=PENDING Partition=all Command=x"
+    (named,), (unnamed,) = text_output.jobs(text.format("physics")), text_output.jobs(text.format("(null)"))
+    assert (job_of(named, TERMS).account, job_of(unnamed, TERMS).account) == ("physics", "")
+    document = {"jobs": [{"job_id": 7, "job_state": ["PENDING"], "account": "physics"}]}
+    assert [one.account for one in json_output.jobs(json.dumps(document))] == ["physics"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -204,6 +204,8 @@ def test_no_more_than_so_many_run_at_once_and_the_rest_follow(limited: Server) -
     body = {"command": ["/bin/sh", "-c", f"while ! test -e {go}; do sleep 0.05; done; sleep 0.2"], "limit_s": 600}
     jobs = [other(limited, "POST", "/v1/jobs", body).body["job"] for _ in range(3)]
     assert "as may run" in other(limited, "GET", f"/v1/jobs/{jobs[2]}/why").body["why"]
+    listed = {one["job"]: one["why"] for one in other(limited, "GET", "/v1/jobs").body["jobs"]}
+    assert "as may run" in listed[jobs[2]]
     assert other(limited, "POST", f"/v1/jobs/{jobs[2]}/release").status == 409
     go.touch()
     views = [limited.over(job) for job in jobs]

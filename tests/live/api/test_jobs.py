@@ -98,7 +98,7 @@ def test_dependencies_and_why(server: Server) -> None:
     first = server.submit("exit 0", hold=True)
     second = server.submit("exit 0", after=[first])
     why = server.ask("GET", f"/v1/jobs/{second}/why").body
-    assert (why["state"], "waits for 1" in why["why"]) == ("queued", True)
+    assert (why["state"], "waits for the end of job" in why["why"]) == ("queued", True)
     server.ask("POST", f"/v1/jobs/{first}/release")
     assert server.over(second)["state"] == "done"
 

@@ -10,7 +10,11 @@ import pytest
 
 from cohabit.backend import output_names
 from cohabit.backend.protocol import Launch
+from cohabit.live.api.credentials import Caller
+from cohabit.live.api.problems import Refusal
 from cohabit.live.api.settings import ApiSettings, UserLimits
+from cohabit.live.api.shapes import Submission
+from cohabit.live.api.taking import account_of
 from cohabit.model.errors import InputError
 from tests.live.api.serving import SHELL, Server, served
 
@@ -75,6 +79,28 @@ def test_how_long_an_array_may_be_is_the_sites_to_say() -> None:
         assert (refused.status, refused.body["where"]) == (422, "array")
         assert f"at most {most} are allowed" in refused.body["error"]
         assert server.ask("POST", "/v1/jobs", {**body, "array": f"1-{most}"}).status == 201
+
+
+def test_accounts_are_the_sites_to_give() -> None:
+    body = {"command": ["true"], "hold": True}
+    with served(ApiSettings(users={"root": UserLimits(role="admin", accounts=("physics", "chem"))})) as server:
+        assert server.show(server.ask("POST", "/v1/jobs", body).body["job"])["account"] in ("physics", "")
+        taken = server.ask("POST", "/v1/jobs", {**body, "account": "chem"})
+        assert server.show(taken.body["job"])["account"] == "chem"
+        for wrong in ("", "a b", "-x", "x" * 65, "a\n", "ä"):
+            refused = server.ask("POST", "/v1/jobs", {**body, "account": wrong})
+            assert (refused.status, refused.body["where"]) == (422, "account"), wrong
+    limits = UserLimits(accounts=("physics", "chem"))
+    asked = [Submission(command=["true"], account=one) for one in (None, "chem", "biology")]
+    ann = Caller("ann", 1001, "user", "here", local=True)
+    assert [account_of(one, ann, limits) for one in asked[:2]] == ["physics", "chem"]
+    with pytest.raises(Refusal, match="not yours: you may use physics, chem"):
+        account_of(asked[2], ann, limits)
+    with pytest.raises(Refusal, match="you have none"):
+        account_of(asked[1], ann, UserLimits(accounts=()))
+    assert account_of(asked[2], ann, UserLimits()) == "biology", "without a list any"
+    with pytest.raises(InputError, match="accounts has"):
+        ApiSettings(others=UserLimits(accounts=("a b",)))
 
 
 @pytest.mark.parametrize("bound", [0, 10**6])

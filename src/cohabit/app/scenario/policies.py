@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from cohabit.app.scenario.tables import PolicyConfig, Scenario
 from cohabit.app.scenario.typed_toml import refuse_for_root
 from cohabit.core.kernels.bundles import CONSERVATIVE
-from cohabit.core.protocols import ANYBODY, SHARE_WITH, GroupPlacer, Placer, PolicySet, SharedPlacer
+from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
 from cohabit.model.units import HOUR, SECOND
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 CONCERNED = {  # the placements that a key of [policy] applies to
     "alpha": ("spread", "shepherd", "joint"), "beta": ("spread", "joint"), "scales": ("share", "spread", "joint"),
-    "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",),
+    "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",), "fairness": ("joint",),
     "unknown": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",), "degradation": ("pair",),
     "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
@@ -96,18 +97,23 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         age_limit_runs=chosen.get("age_limit_runs", 0.0),
         backfill_order=None if second is None else make_order(second, config.backfill_order_options, changing),
         fair_share_half_life_us=round(config.fair_share_half_life_h * HOUR) if any(map(looks_at_usage, orders)) else 0,
-        share_with=_share_with(config, placer),
+        share_with=_share_with(config),
+        fairness=_fairness(config) if chosen["placement"] == "joint" else 0.0,
         names=chosen,
     )
 
 
-def _share_with(config: PolicyConfig, placer: Placer | SharedPlacer) -> str:
+def _share_with(config: PolicyConfig) -> str:
     if config.share_with not in SHARE_WITH:
         raise unknown("share_with", config.share_with, SHARE_WITH, "docs/policies.md")
-    if config.share_with != ANYBODY and isinstance(placer, GroupPlacer):
-        what = f"share_with = {config.share_with!r} cannot hold: placement pair makes pairs of any users' jobs"
-        raise InputError(what, "policy.share_with", "use placement joint, spread, shepherd or share")
     return config.share_with
+
+
+def _fairness(config: PolicyConfig) -> float:
+    if config.fairness and not 1.0 < config.fairness < inf:
+        fix = "give a number above 1, such as 2, or leave it out"
+        raise InputError(f"fairness = {config.fairness:g} is no bound", "policy.fairness", fix)
+    return config.fairness
 
 
 def _refuse_age_limit_without_overtaking(chosen: dict[str, Any], config: PolicyConfig) -> None:

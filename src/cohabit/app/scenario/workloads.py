@@ -11,6 +11,7 @@ import numpy.ma  # noqa: F401  numba asks for it with the first array: not to be
 from cohabit.app.scenario.programs import load_programs
 from cohabit.app.scenario.reading import cluster_of
 from cohabit.app.scenario.tables import JobsConfig, Scenario
+from cohabit.core.protocols import SAME_ACCOUNT
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.units import FOREVER, microseconds
 from cohabit.model.workload import Workload
@@ -31,7 +32,8 @@ def load_workload(scenario: Scenario) -> Workload:
         whole = cluster.nodes or (usual_nodes(jobs.generator) if jobs.generator in COUPLED else 0)
         groups = [(group.nodes, group.cores) for group in cluster.group] or [(whole, cluster.cores)]
         return generate(jobs, sum(nodes * cores for nodes, cores in groups), scenario.seed)
-    return _adapted(read_trace(Path(jobs.file or jobs.trace)), scenario)
+    accounts = scenario.policy.share_with == SAME_ACCOUNT
+    return _adapted(read_trace(Path(jobs.file or jobs.trace), accounts), scenario)
 
 
 def _adapted(workload: Workload, scenario: Scenario) -> Workload:

@@ -76,6 +76,7 @@ class LimitsTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_array: int = 1000
     max_tokens: int = MAX_TOKENS
     max_submission_bytes: int = MAX_SUBMISSION_BYTES
+    accounts: list[str] | None = None  # that a user may name, the first for jobs that name none; left out: any
 
 
 class UserTable(LimitsTable, frozen=True, forbid_unknown_fields=True):
@@ -252,7 +253,7 @@ def _tls(tables: SiteTables, folder: Path) -> TlsFiles | None:
 def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:
     host, port = _address(tables.api.listen, f"{where}: api") if tables.api.listen else ("", 0)
     tls = _tls(tables, folder)
-    users = {name: UserLimits(one.role, *_bounds(one)) for name, one in tables.users.items()}
+    users = {name: _limits(one.role, one) for name, one in tables.users.items()}
     domains = (() if tables.domain is None else (tables.domain.name,)) + tuple(tables.peer)
     try:
         return ApiSettings(
@@ -262,17 +263,18 @@ def _api(tables: SiteTables, folder: Path, where: str) -> ApiSettings:
             None if tls is None else tls.certificate,
             None if tls is None else tls.key,
             users,
-            UserLimits(USER, *_bounds(tables.limits)),
+            _limits(USER, tables.limits),
             domains,
         )
     except InputError as error:
         raise InputError(error.what, f"{where}: {error.where}", error.fix) from error
 
 
-def _bounds(table: LimitsTable) -> tuple[int | None, int | None, int, int, int | None, int | None]:
+def _limits(role: str, table: LimitsTable) -> UserLimits:
     bounds = (table.max_queued, table.max_running, table.max_tokens, table.max_submission_bytes)
     queued, running, tokens, size = (None if bound < 0 else bound for bound in bounds)
-    return queued, running, table.qos, table.max_array, tokens, size
+    accounts = None if table.accounts is None else tuple(table.accounts)
+    return UserLimits(role, queued, running, table.qos, table.max_array, tokens, size, accounts)
 
 
 def _address(text: str, where: str) -> tuple[str, int]:

@@ -236,7 +236,7 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
     movable = workload.extra.get("movable")
     weather = prepared.scenario.world.weather != "none"
     kinds, skips = workload.extra.get("workload_type"), workload.extra.get("skip_threshold")
-    partitions = prepared.cluster.partitions
+    accounts, partitions = workload.extra.get("account"), prepared.cluster.partitions
     traced = []
     for number, row in enumerate(rows):
         after = tuple(number_of[name] for name in (workload.after[row] if workload.after else ()) if name in number_of)
@@ -264,6 +264,7 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
             workload_type="" if kinds is None else str(kinds[row] or ""),
             skip_threshold=-1 if skips is None else int(skips[row]),
             mates=mates.get(number),
+            account="" if accounts is None else str(accounts[row] or ""),
         )
         traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
     return traced

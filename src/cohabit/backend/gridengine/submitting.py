@@ -45,8 +45,8 @@ def qsub_words(job: Job, launch: Launch, extra: Extra, site: Site) -> Words:
         words += ["-ckpt", site.checkpoint]
     if extra.name:
         words += ["-N", _job_name(extra.name)]
-    if job.partition:
-        words += ["-q", job.partition]
+    words += ["-q", job.partition] if job.partition else []
+    words += ["-P", job.account] if job.account else []
     slots, environment = _slots(job, max(launch.threads, 1), site)
     if environment:
         words += ["-pe", environment, str(slots)]

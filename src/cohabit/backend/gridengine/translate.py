@@ -105,6 +105,7 @@ def job_of(said: Described, stands: Listed, site: Site) -> ManagerJob:
         begin_s=said.begin_s,
         start_s=stands.start_s,
         special=(*said.special, *special),
+        account=said.project,
     )
 
 

@@ -38,6 +38,7 @@ class Described(msgspec.Struct, frozen=True):
     submit_s: float = 0.0
     special: tuple[str, ...] = ()  # what it asks for that only Grid Engine understands
     array: bool = False
+    project: str = ""
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -97,6 +98,7 @@ def _job(said: ElementTree.Element) -> Described:
         float(said.findtext("JB_submission_time", "0")),
         _special(said),
         _is_array(said),
+        said.findtext("JB_project", ""),
     )
 
 

@@ -127,6 +127,7 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
         array,
         at_most,
         _special(said),
+        account=said.get("account") or "",
     )
 
 

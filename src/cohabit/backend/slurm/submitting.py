@@ -42,6 +42,7 @@ def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
         for key, value in (
             ("job-name", extra.name),
             ("partition", job.partition),
+            ("account", job.account),
             ("output", _pattern(launch.stdout, job)),
             ("error", _pattern(launch.stderr, job)),
             ("comment", extra.comment),

@@ -142,6 +142,7 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
         array,
         at_most,
         _special(said),
+        account=said.get("Account", ""),
     )
 
 

@@ -68,6 +68,7 @@ class ManagerJob(msgspec.Struct, frozen=True):
     array_at_most: int = 0  # most tasks that may run at once; 0: no bound
     special: tuple[str, ...] = ()  # what it asks for that only the manager understands
     mates: str = ""  # its group; `name` is then its name in the group
+    account: str = ""  # Slurm's account, or Grid Engine's project
 
     @property
     def waits(self) -> bool:

@@ -75,6 +75,7 @@ def shape_of(job: ManagerJob) -> tuple[object, ...]:
         asked_whole(job),
         job.memory_per_cpu_mb,
         job.memory_per_node_mb,
+        job.account,
     )
 
 
@@ -107,6 +108,7 @@ def job_of(job: ManagerJob, terms: Terms) -> Job:
         single_node=single and not whole,
         mates=terms.group_of(job.mates) if job.mates else None,
         profile_owner=owner_of(job.user),
+        account=job.account,
     )
 
 

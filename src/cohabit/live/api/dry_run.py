@@ -1,7 +1,8 @@
 """Predict where and when a job would start: a copy of the core gets the job and runs on by requested times. No effects.
 
 The copy is made between two batches, as a checkpoint is; what follows happens in another thread and is bounded in
-time and in steps. The answer holds if every job takes its requested time and no other job comes: mostly it is late.
+time and in steps. A job that is promised a start gets the expected start of its promise, as `why` tells it. Other
+answers hold if every job takes its requested time and no other job comes: mostly they are late.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import NamedTuple
 
 from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
-from cohabit.core.explain import why_waiting
 from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.protocols import PolicySet
+from cohabit.core.short_reasons import ShortReasons
 from cohabit.live.api.views import node_numbers
 from cohabit.live.controller.clock import BootClock
 from cohabit.live.controller.controller import Controller
@@ -97,13 +98,17 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
     if refusal is not None:
         what = f"the job {refusal.reason}" if refusal.reason.startswith("can ") else refusal.reason
         raise InputError(what, "", advice(refusal.reason, job, cluster))
-    why = why_waiting(core.state, policies, name, now_us)
+    row = core.state.rows.get(name)
+    why = "" if row is None else ShortReasons(core.state, policies, now_us).of(row)
     if (start := _start_of(name, commands)) is not None:
         return Foresight(now_us, node_numbers(start.nodes), "it would start at once")
     if job.held:
         return Foresight(None, [], "it would wait until it is released")
     if job.mates is not None:
         return Foresight(None, [], "it starts together with its mates; when they are ready is not known here")
+    if row in core.state.promises:
+        promise = core.state.promises[row]  # what `why` will say of it
+        return Foresight(max(promise.expected_us, now_us), node_numbers(promise.ranges), why)
     return _live_on(core, name, now_us, why, _wake(commands, core.state.wake_us))
 
 

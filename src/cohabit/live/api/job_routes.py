@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from cohabit.live.api.credentials import Caller
+from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import PROBLEMS, Identified, Job, Service, operator, reply
@@ -103,12 +104,13 @@ async def why(job: Job, parts: Service, caller: Identified) -> Response:
     """Explain why a job waits, and why it waited before."""
     found = await parts.looking.job(job, caller)
     explained = await parts.controller.why(job)
-    text = explained.why
+    text, short = explained.why, explained.short
     if parts.limits.keeps_back(job):
-        text = "as many of its user's jobs as may run are running or about to: it is released when one ends"
+        text = short = KEPT_BACK
     if found.record.status:
-        text = found.record.reason
-    return reply({"job": job, "state": explained.standing.state, "why": text, "history": history(explained.history)})
+        text = short = found.record.reason
+    told = {"job": job, "state": explained.standing.state, "why": text, "short": short}
+    return reply(told | {"history": history(explained.history)})
 
 
 @router.post("/{job}/cancel", responses={200: {"model": JobView}})

@@ -26,6 +26,8 @@ from cohabit.whole_files import replacing
 RETRY_S = 1.0
 log = logging.getLogger(__name__)
 
+KEPT_BACK = "as many of its user's jobs as may run are running or about to: it is released when one ends"
+
 
 class _Have:
     """The jobs of one user that have not ended."""

@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from cohabit.backend import output_names
 from cohabit.backend.protocol import Launch
 from cohabit.live.api.credentials import Accounts, Caller
+from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.page.documents import JobDetails
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.views import job_view
@@ -28,7 +29,8 @@ SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only o
 
 
 class Looking:
-    """`output_of` returns the output path of a job that named no file; `waiting` returns how many jobs wait."""
+    """`output_of` returns the output path of a job that named no file; `waiting` returns how many jobs wait;
+    `kept_back`: whether a limit of its user keeps a job back."""
 
     def __init__(
         self,
@@ -36,9 +38,10 @@ class Looking:
         accounts: Accounts,
         output_of: Callable[[str, int], str],
         waiting: Callable[[], int],
+        kept_back: Callable[[str], bool],
     ) -> None:
         self._controller, self._accounts = controller, accounts
-        self._output_of, self._waiting = output_of, waiting
+        self._output_of, self._waiting, self._kept_back = output_of, waiting, kept_back
 
     async def job(self, job: str, caller: Caller) -> Standing:
         """Return a job that the caller may see. Another user's job is refused like a job that does not exist, in the
@@ -71,14 +74,16 @@ class Looking:
     async def full_view(self, job: str, caller: Caller) -> JobDetails:
         """Return one job as a document."""
         found = await self.job(job, caller)
-        if found.record.phase == WAITS and not found.record.members and self._waiting() <= SHORT_QUEUE:
-            explained = await self._controller.why(job)
+        if found.record.phase == WAITS and not found.record.members:
+            explained = await self._controller.why(job, self._waiting() <= SHORT_QUEUE)
             found = explained.standing._replace(why=explained.why)
         return await self.view(found, caller)
 
     async def view(self, found: Standing, caller: Caller) -> JobDetails:
         """Return a job that was found as a document."""
         record, launch, stdout, stderr = found.record, found.launch, "", ""
+        if record.phase == WAITS and self._kept_back(record.job_id):
+            found = found._replace(why=KEPT_BACK)
         seen = may_see(caller, record)
         if launch is not None and seen:
             own = "" if record.members else self._output_of(record.job_id, launch.uid)

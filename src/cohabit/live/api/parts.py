@@ -68,7 +68,13 @@ class Parts:
         self.door = Door(settings, self.tokens, self.accounts, self.sessions)
         self.audit = Audit(place.audit)
         self.limits = Limits(place.kept_back, living.controller.release)
-        self.looking = Looking(living.controller, self.accounts, living.output_of, lambda: self.limits.counts()[0])
+        self.looking = Looking(
+            living.controller,
+            self.accounts,
+            living.output_of,
+            lambda: self.limits.counts()[0],
+            lambda job: self.limits.keeps_back(job),
+        )
         self.streams = Streams(self.looking, feed, living.open_output, self.door.still)
         numbers = Numbers(living.controller, living.journal)
         self.taking = Taking(

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cohabit.model.errors import InputError
+from cohabit.model.job import ACCOUNT_WORDS, is_account
 
 USER, OPERATOR, ADMIN = "user", "operator", "admin"
 ROLES = (USER, OPERATOR, ADMIN)
@@ -26,6 +27,7 @@ class UserLimits:
     max_array: int = 1000  # members of one array
     max_tokens: int | None = MAX_TOKENS  # valid at the same time, without those of pages
     max_submission_bytes: int | None = MAX_SUBMISSION_BYTES  # command and environment of one submission
+    accounts: tuple[str, ...] | None = None  # that a user may name, the first for jobs that name none; None: any
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class ApiSettings:
         for where, limits in (*((f"users.{name}", one) for name, one in self.users.items()), ("limits", self.others)):
             if not 1 <= limits.max_array <= LONGEST_ARRAY:
                 raise InputError(f"max_array = {limits.max_array}", where, f"give 1 to {LONGEST_ARRAY:,}")
+            if wrong := [name for name in limits.accounts or () if not is_account(name)]:
+                raise InputError(f"accounts has {wrong[0]!r}", where, f"an account has {ACCOUNT_WORDS}")
         if self.host and not is_loopback(self.host) and self.certificate is None:
             raise InputError(
                 f"tokens would travel in the open to {self.host}",

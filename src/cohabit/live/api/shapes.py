@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from cohabit.backend.launchers.registry import LAUNCHERS, SYNONYMS
 from cohabit.live.api.settings import LONGEST_ARRAY
+from cohabit.model.job import ACCOUNT_WORDS, is_account
 from cohabit.model.peer import MOST_MEMBERS
 from cohabit.model.texts import LONGEST_NAME, NOT_IN_NAMES, wrong_in_name, wrong_in_variable, wrong_in_word
 
@@ -35,6 +36,7 @@ _ABSOLUTE = f"^(/[^{NOT_IN_NAMES}]*)?$"
 _FILE = f"^([^%{NOT_IN_NAMES}]|%[jAa%])*$"
 _NOT_OF_ARRAYS = f"^([^%{NOT_IN_NAMES}]|%[j%])*$"
 _JOB_NAME = "^(?![0-9]+$)(?!.*_[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_ACCOUNT = "^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$"
 _ARRAY = "^[0-9]{1,9}-[0-9]{1,9}(%(?=0*[1-9])[0-9]{1,9})?$"
 
 
@@ -45,6 +47,12 @@ def _job_name(text: str) -> str:
         raise ValueError("a name of digits only is one the server gives; add a letter")
     if re.search(r"_[0-9]+$", text):
         raise ValueError("a name that ends in _NUMBER is one of an array's member; choose another")
+    return text
+
+
+def _account(text: str) -> str:
+    if not is_account(text):
+        raise ValueError(f"an account has {ACCOUNT_WORDS}")
     return text
 
 
@@ -96,6 +104,12 @@ JobName = Annotated[
     Field(min_length=1, max_length=64, description="the job's id; else the server gives a number",
           json_schema_extra=_stated(_JOB_NAME)),
     AfterValidator(_job_name),
+]  # fmt: skip
+AccountName = Annotated[
+    str,
+    Field(max_length=64, description="the account it is charged to; else the first the caller may use",
+          json_schema_extra=_stated(_ACCOUNT)),
+    AfterValidator(_account),
 ]  # fmt: skip
 JobId = Annotated[str, Field(min_length=1, max_length=80, json_schema_extra=_stated(_SHOWN)), _sound(wrong_in_name)]
 UserName = Annotated[str, Field(max_length=64, json_schema_extra=_stated(_SHOWN)), _sound(wrong_in_name)]
@@ -208,6 +222,7 @@ class Submission(Shape):
     hold: bool = False
     requeue: bool = True
     partition: Short = ""
+    account: AccountName | None = None
     qos: Priority | None = None
     workload_type: Literal["", "compute", "network", "io"] = ""
     skip_threshold: Annotated[int, Field(ge=-1, le=_MOST), _Whole] = -1
@@ -370,6 +385,7 @@ class JobView(BaseModel):
     actual_slowdown: float | None
     slowdown_why: str
     whole_nodes: int
+    account: str
 
 
 class JobList(BaseModel):
@@ -380,11 +396,12 @@ class JobList(BaseModel):
 
 
 class Why(BaseModel):
-    """The reason why a job waits, and its history so far."""
+    """The reason why a job waits, also in short as lists have it, and its history so far."""
 
     job: str
     state: str
     why: str
+    short: str
     history: list[dict[str, Any]]
 
 

@@ -209,7 +209,19 @@ class Taking:
             reprofile=submission.reprofile,
             mates=mates,
             profile_owner=owner_of(caller.number),
+            account=account_of(submission, caller, limits),
         )
+
+
+def account_of(submission: Submission, caller: Caller, limits: UserLimits) -> str:
+    """Return the account of the job; refuse one that the site does not let this caller use."""
+    mine = limits.accounts
+    if submission.account is None:
+        return mine[0] if mine else ""
+    if mine is not None and submission.account not in mine and not caller.operates:
+        said = f"you may use {', '.join(mine)}" if mine else "you have none"
+        raise Refusal(403, f"account {submission.account} is not yours: {said}", "account", "ask an operator for it")
+    return submission.account
 
 
 def _bytes_of(submission: Submission) -> int:

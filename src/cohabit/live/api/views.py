@@ -49,6 +49,7 @@ def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: 
         "actual_slowdown": record.actual_slowdown,
         "slowdown_why": record.slowdown_why,
         "whole_nodes": record.whole_nodes,
+        "account": record.account,
     }
 
 

@@ -19,6 +19,7 @@ from cohabit.backend.protocol import Launch
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.guaranteeing import story_of
+from cohabit.core.short_reasons import ShortReasons
 from cohabit.live.controller import records
 from cohabit.live.controller.clock import BootClock
 from cohabit.live.controller.database import said
@@ -66,15 +67,19 @@ class Answers:
 
         return await self._in_worker(look)
 
-    async def why(self, job_id: str) -> Explained:
-        """Return why a job waits, in full, and what was done to keep its speed; reads the queue once."""
+    async def why(self, job_id: str, in_full: bool = True) -> Explained:
+        """Return why a job waits, in full and in short, and what was done to keep its speed; reads the queue once."""
 
         def explain() -> Explained:
-            standing, now_us = self._stand(job_id), max(self._clock.now_us(), self._stepper.last_us)
-            why = why_waiting(self._core.state, self._core.policies, job_id, now_us)
-            story = story_of(self._core.state, self._core.policies, job_id)
-            history = sorted({*standing.record.notes, *(Note(at_us, text) for at_us, text in story)})
-            return Explained(standing, with_reason(why or standing.why, standing.record.notes), tuple(history))
+            state, policies, now_us = self._core.state, self._core.policies, self._now_us()
+            standing = self._stand(job_id, ShortReasons(state, policies, now_us))
+            why = why_waiting(state, policies, job_id, now_us) if in_full else ""
+            history = {
+                *standing.record.notes,
+                *(Note(at_us, text) for at_us, text in story_of(state, policies, job_id)),
+            }
+            full = with_reason(why or standing.why, standing.record.notes)
+            return Explained(standing, full, standing.why, tuple(sorted(history)))
 
         return await self._in_worker(explain)
 
@@ -86,8 +91,10 @@ class Answers:
         found, launches = await self.read(lambda connection: _with_launches(connection, state, user, limit, before))
 
         def join() -> list[Standing]:
+            core, recorder = self._core, self._recorder
+            reasons = ShortReasons(core.state, core.policies, self._now_us())
             return [
-                stand(one, self._core, self._recorder, launches.get(one.job_id, launches.get(one.array)))
+                stand(one, core, recorder, launches.get(one.job_id, launches.get(one.array)), reasons)
                 for one in found.records
             ]
 
@@ -109,11 +116,14 @@ class Answers:
         """Return what is known of a job whose record retention removed, or may have removed (Journal.removed)."""
         return await self._in_worker(lambda: self._journal.removed(job_id))
 
-    def _stand(self, job_id: str) -> Standing:
+    def _now_us(self) -> int:
+        return max(self._clock.now_us(), self._stepper.last_us)
+
+    def _stand(self, job_id: str, reasons: ShortReasons | None = None) -> Standing:
         record = self._recorder.living.get(job_id) or self._journal.records_of([job_id]).get(job_id)
         if record is None:
             raise RemovedJob(job_id) if self._journal.removed(job_id) else UnknownJob(job_id)
-        return stand(record, self._core, self._recorder, self._journal.launch_of(job_id))
+        return stand(record, self._core, self._recorder, self._journal.launch_of(job_id), reasons)
 
     def _write_owed(self) -> None:
         """Write what is owed, so that a list shows what was answered; if that fails, the list is a batch behind."""

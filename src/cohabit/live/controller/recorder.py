@@ -214,6 +214,7 @@ def _record(job: Job, ordinal: int, submit_us: int) -> Record:
         limit_us=job.limit_us,
         after=job.after,
         submit_us=submit_us,
+        account=job.account,
     )
 
 

@@ -68,6 +68,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     actual_slowdown: float | None = None  # where the time it takes alone is known and it had neighbours
     slowdown_why: str = ""  # why there is none though the time alone is known: too short, or runs alone vary too much
     notes: tuple[Note, ...] = ()
+    account: str = ""
 
     def with_note(self, at_us: int, why: str) -> None:
         """Add a note on why it waits; the same text again is ignored."""

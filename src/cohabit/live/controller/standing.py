@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cohabit.backend.protocol import Launch
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
+from cohabit.core.short_reasons import ShortReasons, before_the_queue
 from cohabit.live.controller.recorder import Recorder
 from cohabit.live.controller.records import OVER, REFUSED, RUNS, Note, Record
 from cohabit.model.cluster import Cluster
@@ -39,14 +40,17 @@ class Explained(NamedTuple):
 
     standing: Standing
     why: str
+    short: str  # the same in a few words, as lists have it
     history: tuple[Note, ...]
 
 
-def stand(record: Record, core: SchedulerCore, recorder: Recorder, launch: Launch | None) -> Standing:
-    """Join a record with the core; in the thread of the core."""
+def stand(
+    record: Record, core: SchedulerCore, recorder: Recorder, launch: Launch | None, reasons: ShortReasons | None = None
+) -> Standing:
+    """Join a record with the core; in the thread of the core. `reasons`: of the jobs of a list, at this instant."""
     record = recorder.living.get(record.job_id, record)
     own = copy(record)  # the recorder goes on changing its own
-    return Standing(own, _state(record, core, recorder), _short_why(record, core), launch)
+    return Standing(own, _state(record, core, recorder), _short_why(record, core, reasons), launch)
 
 
 def with_reason(why: str, notes: tuple[Note, ...]) -> str:
@@ -102,15 +106,12 @@ def _state(record: Record, core: SchedulerCore, recorder: Recorder) -> str:
     return HELD if row in core.state.held else QUEUED
 
 
-def _short_why(record: Record, core: SchedulerCore) -> str:
-    """Return what keeps it out of the queue, or what last happened to it there."""
+def _short_why(record: Record, core: SchedulerCore, reasons: ShortReasons | None) -> str:
+    """Return why it waits, in short; without `reasons` what keeps it out of the queue, or what last happened to it."""
     state = core.state
     row = state.rows.get(record.job_id)
     if row is None or state.jobs[columns.STATE, row] in (columns.STARTING, columns.RUNNING):
         return ""
-    if row in state.held:
-        return "held: it must be released first"
-    if pending := state.waiting_for.get(row):
-        more = f" and {len(pending) - 3} more" if len(pending) > 3 else ""
-        return f"waits for the end of job {', '.join(sorted(pending)[:3])}{more}"
-    return record.notes[-1].why if record.notes else "waits for nodes"
+    if reasons is not None:
+        return with_reason(reasons.of(row), record.notes)
+    return before_the_queue(state, row, 0) or (record.notes[-1].why if record.notes else "waits for nodes")

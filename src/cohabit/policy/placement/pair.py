@@ -12,7 +12,7 @@ badly where predictions are too low.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,12 +73,17 @@ class Pair(Together):
         rows = list(queue[: self.window])
         names, known = [view.job_id(row) for row in rows], view.memory.get(MEMORY_NAME, {})
         here = set(names)
-        if not all(name in known and here.issuperset(known[name]) for name in names):
+        if not all(name in known and here.issuperset(known[name]) for name in names) or self._mixes(known, rows, view):
             groups = [[names[place] for place in group] for group in self._grouped(rows, view)]
             known = {name: group for group in groups for name in group}
         row_of = dict(zip(names, rows, strict=True))
         found = dict.fromkeys(tuple(row_of[other] for other in known[name]) for name in names)
         return list(found), {MEMORY_NAME: {name: known[name] for name in names}}
+
+    def _mixes(self, known: Mapping[str, Sequence[str]], rows: Sequence[int], view: View) -> bool:
+        """Return whether a remembered group has members that may not share nodes; the site was another one then."""
+        circles = {view.job_id(row): view.circle(row) for row in rows}
+        return any(circles[name] != circles[other] for name in circles for other in known[name])
 
     def join(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
         """Return the nodes of the best partner among running jobs with a place left beside them."""
@@ -129,6 +134,7 @@ class Pair(Together):
         else:
             pairs = self._by_degradation([rows[place] for place in able], view)
         groups = [tuple(able[place] for place in group) for group in pairs]
+        groups = [group for group in groups if len({view.circle(rows[place]) for place in group}) == 1]
         together = {place for group in groups for place in group}
         return groups + [(place,) for place in range(len(rows)) if place not in together]
 
@@ -145,6 +151,8 @@ class Pair(Together):
             found = self.degradations.between(tenants, node)
             percent[np.ix_(places, places)] = np.where(np.isnan(found), NEVER, found)
             seconds[places] = [_seconds(one, rows[place], view) for one, place in zip(tenants, places, strict=True)]
+        circles = np.array([view.circle(row) for row in rows])
+        percent[circles[:, np.newaxis] != circles] = NEVER
         return list(self._matched(percent, seconds).groups)
 
     def _matched(self, percent: Floats, seconds: Floats) -> Matching:
@@ -165,9 +173,10 @@ class Pair(Together):
             one = None if profile is None else profile.at_scale(1)
             misses.append(0.0 if one is None else one.counters.get(MISSES, 0.0))
         groups: list[tuple[int, ...]] = []
-        for need in sorted({view.need(row) for row in rows}):
+        alike = [(view.need(row), view.circle(row)) for row in rows]  # these may share nodes
+        for kind in sorted(set(alike)):
             order = sorted(
-                (place for place in range(len(rows)) if view.need(rows[place]) == need),
+                (place for place in range(len(rows)) if alike[place] == kind),
                 key=lambda place: (-misses[place], place),
             )
             half = len(order) // 2

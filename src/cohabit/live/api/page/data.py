@@ -15,6 +15,7 @@ from pydantic import Field
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.credentials import Caller
+from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.looking import PAGE
 from cohabit.live.api.page import learning as page_learning
 from cohabit.live.api.page import views as page_views
@@ -134,6 +135,7 @@ async def jobs(
     )
     for one in found["jobs"]:
         one["user"] = await parts.accounts.name_of(int(one["user"]))
+        one["why"] = KEPT_BACK if parts.limits.keeps_back(one["job"]) else one["why"]
     return reply(found)
 
 

@@ -192,12 +192,13 @@ class JobDetails(_Job):
     after: list[str]
     predicted_slowdown: float | None
     actual_slowdown: float | None
-    name: NotRequired[str]  # this and the next five: live
+    name: NotRequired[str]  # this and the next six: live
     used_cores: NotRequired[int]
     stdout: NotRequired[str]
     stderr: NotRequired[str]
     slowdown_why: NotRequired[str]
     whole_nodes: NotRequired[int]
+    account: NotRequired[str]
     mate: NotRequired[str | None]  # finished: the group of its mates
 
 

@@ -5,7 +5,6 @@ A job is named only if the caller may see it (`owner`; None: jobs of all users).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
-from cohabit.core.explain import why_waiting
 from cohabit.core.guaranteeing import recalled, story_of
 from cohabit.core.protocols import Guarantor
+from cohabit.core.short_reasons import ShortReasons
 from cohabit.core.state import DOWN, DRAINED, State
 from cohabit.live.api.page.documents import (
     Counts,
@@ -37,7 +36,6 @@ from cohabit.model.units import SECOND
 
 ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
 SHARED_CODE, DRAINED_CODE, DOWN_CODE = 2, 3, 4  # of a node; 0: idle, 1: one job
-EXPLAINING_S = 0.03  # time to explain the waits of one list in full; the rest is explained in short
 
 
 def overview(core: SchedulerCore, now_us: int) -> Overview:
@@ -134,10 +132,10 @@ def living_jobs(
 
     found.sort(key=sort_key, reverse=down)
     part = found[first : first + most]
-    waits = Explainer(core, now_us)
+    reasons = ShortReasons(core.state, core.policies, now_us)
     for row, line in part:
         if line["state"] in ("queued", "held", "holding"):
-            line["why"] = waits.why(row, line["job"])
+            line["why"] = reasons.of(row)
     return {"jobs": [line for _, line in part], "total": len(found)}
 
 
@@ -162,40 +160,6 @@ def _line(state: State, row: int) -> JobLine:
         "started_at": started,
         "ended_at": None,
     }
-
-
-class Explainer:
-    """Explains why the jobs of one list wait: in full while there is time, then in short, also with numbers.
-
-    A full answer reads the whole queue; in a queue of ten thousand that takes milliseconds of the scheduler's time.
-    """
-
-    def __init__(self, core: SchedulerCore, now_us: int) -> None:
-        self._core, self._now_us = core, now_us
-        self._until = time.perf_counter() + EXPLAINING_S
-        self._view = core.view(now_us)
-        self._places: dict[int, int] | None = None
-
-    def why(self, row: int, job_id: str) -> str:
-        """Return the reason in one sentence."""
-        state = self._core.state
-        quick = row in state.held or row in state.waiting_for
-        if quick or time.perf_counter() < self._until:
-            return why_waiting(state, self._core.policies, job_id, self._now_us)
-        return self._in_short(row)
-
-    def _in_short(self, row: int) -> str:
-        if self._places is None:
-            queue = self._view.queue(self._core.policies.order).tolist()
-            self._places = {one: place for place, one in enumerate(queue)}
-            self._idle = self._view.idle_by_kind()
-        place = self._places.get(row)
-        ahead = "" if not place else f"; {place:,} job{'' if place == 1 else 's'} ahead of it"
-        if not self._core.policies.placer.exclusive:
-            cores = int(self._core.state.jobs[columns.PROCESSES, row])
-            return f"needs {cores:,} core{'' if cores == 1 else 's'} with what its program needs{ahead}"
-        need, idle = self._view.need(row), int(self._idle[self._view.usable(row)].sum())
-        return f"needs {need:,} node{'' if need == 1 else 's'}, {idle:,} idle{ahead}"
 
 
 # ---- one job, one node ----------------------------------------------------------------------------------------------
