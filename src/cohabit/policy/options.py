@@ -32,6 +32,8 @@ class PlacementOptions(NamedTuple):
     refill: bool = False
     look_ahead: int = 6
     objective: str = "turnaround"
+    planned: bool = False
+    evaluations: int = 4000
 
 
 class GateOptions(NamedTuple):

@@ -143,6 +143,8 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
         config.refill,
         config.look_ahead,
         _objective(config),
+        config.planned,
+        config.evaluations,
     )
 
 

@@ -1,0 +1,459 @@
+"""What a plan brings: an event-driven forecast of the queue on the nodes there are, by the profiles. Compiled.
+
+Jobs start in the order of the plan, each at the first instant at which it finds nodes and all before it have started.
+The ways that are not booked on a node go where they bring most speed by profile, as policy/partition/spare.py divides
+them, anew whenever a job comes or leaves; a job is as fast as on its slowest node, and memory slows all on a node alike
+where they draw more than it gives. Promises and windows close nodes as they do in a pass. The same loop also acts
+greedily, as policy/placement/joint.py and core/sharing.py do. It changes nothing but its scratch space.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cohabit.compiled import compiled, compiled_lean
+
+NEVER_S = 1e12  # the value of a plan with a job that can never start
+IDLEST, FULLEST = 0, 1
+ENDS, LAST_END, NODE_TIME = 0, 1, 2  # what a plan is judged by: weighted ends, the last end, node seconds
+LEAST_GAIN = 1e-6  # of speed per way: less is nothing
+DONE_S = 1e-6
+
+
+class Problem(NamedTuple):
+    """The queue and the machine at one instant; times in seconds from then. Waiting jobs come first, then running ones."""
+
+    kind: Any  # of every node
+    free: Any  # node x dimension; -1: the node takes no job
+    capacity: Any  # kind x dimension
+    weights: Any  # of the dimensions, in the sum of occupied fractions
+    ways: Any  # of a node, by kind; 0: the cache is not divided
+    stream: Any  # GB/s of a node, by kind
+    windows: Any  # window x (kind, begin, end)
+    jobs: int  # that wait
+    first: Any  # of every waiting job: its first ask; one more at the end
+    limit: Any  # of every waiting job
+    weight: Any  # of every job, in the sum of ends
+    user: Any  # of every job; -1: it shares nodes with no job, where users matter
+    by_user: bool  # whether only jobs of one user share a node
+    need: Any  # nodes, by ask
+    take: Any  # ask x kind x dimension; -1: not that kind
+    run: Any  # seconds at full speed, by ask
+    share: Any  # the largest share of a node, by ask
+    speed: Any  # ask x ways: of the speed with all ways
+    draw: Any  # ask x ways: GB/s on each node
+    booked: Any  # ways, by ask
+    running_ask: Any
+    running_left: Any  # seconds at full speed
+    running_nodes: Any  # running job x nodes; -1: no more
+    holder: Any  # of every promise: the waiting job it is made to
+    due: Any
+    marked: Any  # promise x node
+    spare: Any  # promise x node x dimension: left when it begins
+    goal: int
+    window: int  # of the greedy form: so many jobs at the front are weighed against each other
+    slack: float  # a way that costs more than this many times the cheapest is not worth a start
+    own: float  # what a second of a job costs,
+    each: Any  # what a second of a whole node costs for every other waiting job, by job,
+    flat: float  # and in any case
+
+
+class Scratch(NamedTuple):
+    """The nodes and jobs of one forecast as it goes on, and its result: when jobs begin and end, and where."""
+
+    free: Any
+    spare: Any
+    residents: Any  # node x seat: jobs
+    count: Any  # residents of every node
+    rates: Any  # node x seat
+    occupied: Any
+    touched: Any  # nodes to be divided anew
+    ask: Any  # of every job
+    nodes: Any  # job x place
+    held: Any  # number of nodes of every job
+    left: Any
+    rate: Any
+    begin: Any
+    end: Any
+    active: Any  # the jobs that run
+    chosen: Any  # nodes found last
+    fitting: Any
+    sizes: Any  # ways by seat
+    counts: Any  # of active, of touched, of started
+    kept: Any  # whether a promise still counts
+    order: Any  # in which jobs started
+
+
+def make_scratch(problem: Problem, seats: int) -> Scratch:
+    """Return room for forecasts of this problem."""
+    nodes, jobs = len(problem.kind), problem.jobs + len(problem.running_ask)
+    widest = int(max(problem.need.max(initial=1), problem.running_nodes.shape[1]))
+    return Scratch(
+        np.zeros_like(problem.free),
+        np.zeros_like(problem.spare),
+        np.zeros((nodes, seats), np.int64),
+        np.zeros(nodes, np.int64),
+        np.ones((nodes, seats)),
+        np.zeros(nodes),
+        np.zeros(nodes, np.bool_),
+        np.zeros(jobs, np.int64),
+        np.zeros((jobs, widest), np.int64),
+        np.zeros(jobs, np.int64),
+        np.zeros(jobs),
+        np.ones(jobs),
+        np.zeros(jobs),
+        np.zeros(jobs),
+        np.zeros(jobs, np.int64),
+        np.zeros(max(widest, nodes), np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(seats, np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(len(problem.holder), np.bool_),
+        np.zeros(problem.jobs, np.int64),
+    )
+
+
+@compiled_lean
+def note_occupation(problem, scratch, node):
+    """Compute the weighted sum of occupied fractions of a node."""
+    kind = problem.kind[node]
+    total = 0.0
+    for d in range(problem.weights.shape[0]):
+        if problem.weights[d] > 0.0:
+            whole = problem.capacity[kind, d]
+            total += problem.weights[d] * (whole - scratch.free[node, d]) / max(whole, 1)
+    scratch.occupied[node] = total
+
+
+@compiled_lean
+def seat(problem, scratch, job, ask, node, time, ends):
+    """Put a job on a node; `ends`: when it leaves it at the latest."""
+    kind = problem.kind[node]
+    for d in range(problem.weights.shape[0]):
+        scratch.free[node, d] -= problem.take[ask, kind, d]
+    for p in range(problem.due.shape[0]):
+        if scratch.kept[p] and ends > problem.due[p]:
+            for d in range(problem.weights.shape[0]):
+                scratch.spare[p, node, d] -= problem.take[ask, kind, d]
+    scratch.residents[node, scratch.count[node]] = job
+    scratch.count[node] += 1
+    scratch.touched[node] = True
+    note_occupation(problem, scratch, node)
+
+
+@compiled
+def begin_all(problem, scratch):
+    """Begin a forecast: the nodes as they are, with the jobs that run."""
+    scratch.free[:] = problem.free
+    scratch.spare[:] = problem.spare
+    scratch.count[:] = 0
+    scratch.kept[:] = True
+    scratch.counts[:] = 0
+    scratch.touched[:] = False
+    for node in range(problem.kind.shape[0]):
+        note_occupation(problem, scratch, node)
+    for place in range(problem.running_ask.shape[0]):
+        job = problem.jobs + place
+        scratch.ask[job] = problem.running_ask[place]
+        scratch.left[job] = problem.running_left[place]
+        scratch.begin[job] = 0.0
+        held = 0
+        for slot in range(problem.running_nodes.shape[1]):
+            node = problem.running_nodes[place, slot]
+            if node < 0:
+                break
+            scratch.nodes[job, slot] = node
+            scratch.residents[node, scratch.count[node]] = job
+            scratch.count[node] += 1
+            scratch.touched[node] = True
+            held += 1
+        scratch.held[job] = held
+        scratch.active[scratch.counts[0]] = job
+        scratch.counts[0] += 1
+
+
+@compiled_lean
+def is_open(problem, scratch, job, ask, node, time):
+    """Return whether a job may start on a node now."""
+    kind = problem.kind[node]
+    if problem.take[ask, kind, 0] < 0:
+        return False
+    for d in range(problem.weights.shape[0]):
+        if scratch.free[node, d] < problem.take[ask, kind, d]:
+            return False
+    ends = time + problem.limit[job]
+    for p in range(problem.due.shape[0]):
+        if scratch.kept[p] and problem.holder[p] != job and problem.marked[p, node] and ends > problem.due[p]:
+            for d in range(problem.weights.shape[0]):
+                if scratch.spare[p, node, d] < problem.take[ask, kind, d]:
+                    return False
+    for w in range(problem.windows.shape[0]):
+        if problem.windows[w, 0] == kind and problem.windows[w, 1] < ends and time < problem.windows[w, 2]:
+            return False
+    if problem.by_user:
+        for place in range(scratch.count[node]):
+            other = scratch.residents[node, place]
+            if problem.user[other] != problem.user[job] or problem.user[job] < 0:
+                return False
+    return True
+
+
+@compiled_lean
+def find(problem, scratch, job, ask, time, rule):
+    """Find nodes for a job, the idlest or the fullest; they are in scratch.chosen."""
+    need = problem.need[ask]
+    count = 0
+    for node in range(problem.kind.shape[0]):
+        if is_open(problem, scratch, job, ask, node, time):
+            scratch.fitting[count] = node
+            count += 1
+    if count < need:
+        return False
+    sign = 1.0 if rule == IDLEST else -1.0
+    for place in range(need):  # selection: few nodes are needed, mostly
+        best = place
+        for other in range(place + 1, count):
+            one = scratch.fitting[other]
+            ahead = scratch.fitting[best]
+            gap = sign * (scratch.occupied[one] - scratch.occupied[ahead])
+            if gap < -1e-9 or (gap <= 1e-9 and one < ahead):
+                best = other
+        found = scratch.fitting[best]
+        scratch.fitting[best] = scratch.fitting[place]
+        scratch.fitting[place] = found
+        scratch.chosen[place] = found
+    return True
+
+
+@compiled_lean
+def start(problem, scratch, job, ask, time):
+    """Start a job on the nodes found last."""
+    need = problem.need[ask]
+    for p in range(problem.due.shape[0]):
+        if problem.holder[p] == job:
+            scratch.kept[p] = False
+    ends = time + problem.limit[job]
+    for place in range(need):
+        node = scratch.chosen[place]
+        scratch.nodes[job, place] = node
+        seat(problem, scratch, job, ask, node, time, ends)
+    scratch.held[job] = need
+    scratch.ask[job] = ask
+    scratch.left[job] = problem.run[ask]
+    scratch.begin[job] = time
+    scratch.active[scratch.counts[0]] = job
+    scratch.counts[0] += 1
+    scratch.order[scratch.counts[2]] = job
+    scratch.counts[2] += 1
+
+
+@compiled_lean
+def leave(problem, scratch, job):
+    """Take a job that has ended off its nodes."""
+    ask = scratch.ask[job]
+    ends = scratch.begin[job] + problem.limit[job] if job < problem.jobs else 0.0
+    for place in range(scratch.held[job]):
+        node = scratch.nodes[job, place]
+        kind = problem.kind[node]
+        down = scratch.free[node, 0] < 0
+        for d in range(problem.weights.shape[0]):
+            if not down:
+                scratch.free[node, d] += problem.take[ask, kind, d]
+        for p in range(problem.due.shape[0]):
+            if job < problem.jobs and scratch.kept[p] and ends > problem.due[p]:
+                for d in range(problem.weights.shape[0]):
+                    scratch.spare[p, node, d] += problem.take[ask, kind, d]
+        last = 0
+        for other in range(scratch.count[node]):
+            if scratch.residents[node, other] != job:
+                scratch.residents[node, last] = scratch.residents[node, other]
+                last += 1
+        scratch.count[node] = last
+        scratch.touched[node] = True
+        note_occupation(problem, scratch, node)
+
+
+@compiled_lean
+def divide(problem, scratch, node):
+    """Divide the cache of a node among its residents, and compute the speed of each."""
+    kind = problem.kind[node]
+    count = scratch.count[node]
+    spare = problem.ways[kind]
+    for place in range(count):
+        ask = scratch.ask[scratch.residents[node, place]]
+        scratch.sizes[place] = problem.booked[ask]
+        spare -= problem.booked[ask]
+    while spare > 0:
+        best = LEAST_GAIN
+        at = -1
+        step = 0
+        for place in range(count):
+            ask = scratch.ask[scratch.residents[node, place]]
+            size = scratch.sizes[place]
+            for more in range(1, spare + 1):
+                gain = (problem.speed[ask, size + more] - problem.speed[ask, size]) / more
+                if gain > best:
+                    best, at, step = gain, place, more
+        if at < 0:
+            break
+        scratch.sizes[at] += step
+        spare -= step
+    drawn = 0.0
+    for place in range(count):
+        drawn += problem.draw[scratch.ask[scratch.residents[node, place]], scratch.sizes[place]]
+    slowed = min(1.0, problem.stream[kind] / drawn) if drawn > 0.0 else 1.0
+    for place in range(count):
+        scratch.rates[node, place] = slowed * problem.speed[scratch.ask[scratch.residents[node, place]], scratch.sizes[place]]
+
+
+@compiled_lean
+def settle(problem, scratch):
+    """Divide all touched nodes anew; a job is as fast as on its slowest node."""
+    for node in range(problem.kind.shape[0]):
+        if scratch.touched[node]:
+            divide(problem, scratch, node)
+    for place in range(scratch.counts[0]):
+        job = scratch.active[place]
+        new = False
+        for slot in range(scratch.held[job]):
+            new = new or scratch.touched[scratch.nodes[job, slot]]
+        if new:
+            rate = 1.0
+            for slot in range(scratch.held[job]):
+                node = scratch.nodes[job, slot]
+                for other in range(scratch.count[node]):
+                    if scratch.residents[node, other] == job:
+                        rate = min(rate, scratch.rates[node, other])
+            scratch.rate[job] = max(rate, 0.05)
+    scratch.touched[:] = False
+
+
+@compiled_lean
+def cost_of(problem, job, ask, waiting):
+    """Return what a way to run costs: the job's own time, and the time it takes from those that wait."""
+    return problem.run[ask] * (
+        problem.own + (problem.each[job] * max(waiting - 1, 0) + problem.flat) * problem.need[ask] * problem.share[ask]
+    )
+
+
+@compiled_lean
+def choose(problem, scratch, job, time, waiting):
+    """Return the cheapest way of a job that finds nodes and is worth it, and its regret; the nodes are found."""
+    least = np.inf
+    for ask in range(problem.first[job], problem.first[job + 1]):
+        least = min(least, cost_of(problem, job, ask, waiting))
+    floor = -1.0
+    last = -1
+    while True:
+        best = -1
+        lowest = problem.slack * least
+        for ask in range(problem.first[job], problem.first[job + 1]):
+            cost = cost_of(problem, job, ask, waiting)
+            if (cost > floor or (cost == floor and ask > last)) and (cost < lowest or (best < 0 and cost <= lowest)):
+                lowest, best = cost, ask
+        if best < 0:
+            return -1, np.inf
+        if find(problem, scratch, job, best, time, IDLEST):
+            return best, lowest / least - 1.0 if least > 0.0 else 0.0
+        floor, last = lowest, best
+
+
+@compiled_lean
+def start_greedily(problem, scratch, order, started, time):
+    """Start the next job as the greedy form does; return whether there was one."""
+    jobs = problem.jobs
+    waiting = jobs - scratch.counts[2]
+    best = -1
+    best_ask = -1
+    least = np.inf
+    looked = 0
+    for place in range(jobs):
+        job = order[place]
+        if started[job]:
+            continue
+        looked += 1
+        if looked > problem.window and best >= 0:
+            break
+        ask, regret = choose(problem, scratch, job, time, waiting)
+        if ask >= 0 and regret < least:
+            best, best_ask, least = job, ask, regret
+            if regret <= 0.0 or looked > problem.window:
+                break
+    if best < 0:
+        return False
+    find(problem, scratch, best, best_ask, time, IDLEST)
+    started[best] = True
+    start(problem, scratch, best, best_ask, time)
+    return True
+
+
+@compiled
+def carry_out(problem, scratch, order, choice, rule, greedy, most):
+    """Return the value of a plan, the smaller the better; infinity as soon as it must be above `most`.
+
+    Greedy: the jobs are started as the greedy form does it, in this order of the queue.
+    """
+    jobs = problem.jobs
+    begin_all(problem, scratch)
+    started = np.zeros(jobs if greedy else 0, np.bool_)
+    total = 0.0
+    waiting_weight = 0.0
+    for job in range(problem.weight.shape[0]):
+        waiting_weight += problem.weight[job]
+    time = 0.0
+    place = 0
+    last = 0.0
+    while True:
+        while place < jobs:
+            if greedy:
+                if not start_greedily(problem, scratch, order, started, time):
+                    break
+            else:
+                job = order[place]
+                if not find(problem, scratch, job, choice[job], time, rule[job]):
+                    break
+                start(problem, scratch, job, choice[job], time)
+            place += 1
+        settle(problem, scratch)
+        step = np.inf
+        for index in range(scratch.counts[0]):
+            job = scratch.active[index]
+            step = min(step, scratch.left[job] / scratch.rate[job])
+        if place < jobs:
+            for w in range(problem.windows.shape[0]):
+                if problem.windows[w, 2] > time:
+                    step = min(step, problem.windows[w, 2] - time)
+        if step == np.inf:
+            return NEVER_S if place < jobs else judged(problem, total, last, scratch)
+        time += step
+        still = 0
+        for index in range(scratch.counts[0]):
+            job = scratch.active[index]
+            scratch.left[job] -= step * scratch.rate[job]
+            if scratch.left[job] > DONE_S:
+                scratch.active[still] = job
+                still += 1
+            else:
+                scratch.end[job] = time
+                leave(problem, scratch, job)
+                total += problem.weight[job] * time
+                waiting_weight -= problem.weight[job]
+                last = time
+        scratch.counts[0] = still
+        if problem.goal == ENDS and total + waiting_weight * time > most:
+            return np.inf
+
+
+@compiled_lean
+def judged(problem, total, last, scratch):
+    """Return the value by the goal; ends break ties between plans that are equal by another one."""
+    if problem.goal == ENDS:
+        return total
+    if problem.goal == LAST_END:
+        return last + 1e-6 * total
+    spent = 0.0
+    for job in range(problem.jobs):
+        spent += (scratch.end[job] - scratch.begin[job]) * problem.need[scratch.ask[job]] * problem.share[scratch.ask[job]]
+    return spent + 1e-6 * total
