@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.guaranteeing import recalled
-from cohabit.core.kernels.bundles import STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.ledger import Ledger, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.promises import Draft, Promises
 from cohabit.core.protocols import Choosing, Guarantor, Intent, Mover, Planning, PolicySet, SharedPlacer
@@ -68,11 +68,12 @@ class SharedPass:
 
     def keep_promises(self) -> None:
         """Start the jobs with promises that can start now; look for earlier starts for the others."""
-        self.promises.keep(self, self.depth)
+        self.promises.keep(self, CONSERVATIVE if self._is_followed() else self.depth)
 
     def start_promised(self, row: int, own: Ask) -> bool:
         """Start a promised job now, if it can; as it was to run, if its program's profile has changed meanwhile."""
-        if self._intent is not None and self._intent.followed and self.promises.kept[row].latest_us > self.view.now_us:
+        kept = self.promises.kept.get(row)
+        if self._is_followed() and kept is not None and kept.latest_us > self.view.now_us:
             return False  # the plan says when
         return self.start(row, [*self._asks(row), own])
 
@@ -131,7 +132,7 @@ class SharedPass:
 
     def follow(self) -> bool:
         """Start what the plan wants now, and promise the first blocked jobs a start; return whether there is a plan."""
-        if self._intent is None or not self._intent.followed:
+        if self._intent is None or not self._is_followed():
             return False
         for row, ask, ranges in self._intent.starts:
             if self.draft.has(row):
@@ -148,6 +149,9 @@ class SharedPass:
                 break
             self._promise(row)
         return True
+
+    def _is_followed(self) -> bool:
+        return self._intent is not None and self._intent.followed
 
     # ---- starts -----------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from cohabit.model.plan import Ask
 from cohabit.model.units import SECOND
 from cohabit.policy.placement.joint import SLACK, Joint
 from cohabit.policy.planning.anneal import improve
-from cohabit.policy.planning.forecast import IDLEST, NEVER_S, carry_out, make_scratch
+from cohabit.policy.planning.forecast import PATIENT, NEVER_S, carry_out, make_scratch
 from cohabit.policy.planning.problem import Way, problem_of
 
 from cohabit.core.protocols import Intent
@@ -57,7 +57,7 @@ class Planned(Joint):
         problem, ways = problem_of(view, self.dimensions, asks, self.objective, self.window, SLACK)
         scratch = make_scratch(problem, int(problem.capacity[:, 0].max()))
         n = problem.jobs
-        order, rule = np.arange(n), np.full(n, IDLEST)
+        order, rule = np.arange(n), np.full(n, PATIENT)
         choice = problem.first[:-1].copy()
         greedy = carry_out(problem, scratch, order, choice, rule, True, np.inf)
         seeds = []
@@ -115,7 +115,7 @@ class Planned(Joint):
             return None
         names = [view.job_id(row) for row in queue]
         order = np.array(sorted(range(len(queue)), key=lambda one: known.get(names[one], (len(known) + one, 0))[0]))
-        choice, rule = problem.first[:-1].copy(), np.full(len(queue), IDLEST)
+        choice, rule = problem.first[:-1].copy(), np.full(len(queue), PATIENT)
         for job, name in enumerate(names):
             if name in known:
                 rule[job] = known[name][1][-1]

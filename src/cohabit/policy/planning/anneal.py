@@ -56,7 +56,7 @@ def improve(problem, scratch, order, choice, rule, value, evaluations, word):
             other = problem.first[job] + int(next_uniform(word) * (ways - 1))
             choice[job] = other if other < old_choice else other + 1
         else:
-            rule[job] = 1 - old_rule
+            rule[job] = old_rule ^ (1 if next_uniform(word) < 0.5 else 2)
         allowed = value - warmth * math.log(1.0 - next_uniform(word))
         found = carry_out(problem, scratch, next_order, choice, rule, False, allowed)
         if found <= allowed:

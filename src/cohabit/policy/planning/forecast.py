@@ -16,7 +16,7 @@ import numpy as np
 from cohabit.compiled import compiled, compiled_lean
 
 NEVER_S = 1e12  # the value of a plan with a job that can never start
-IDLEST, FULLEST = 0, 1
+IDLEST, FULLEST, PATIENT = 0, 1, 2  # bits of a rule
 ENDS, LAST_END, NODE_TIME = 0, 1, 2  # what a plan is judged by: weighted ends, the last end, node seconds
 LEAST_GAIN = 1e-6  # of speed per way: less is nothing
 DONE_S = 1e-6
@@ -211,7 +211,7 @@ def find(problem, scratch, job, ask, time, rule):
             count += 1
     if count < need:
         return False
-    sign = 1.0 if rule == IDLEST else -1.0
+    sign = -1.0 if rule & FULLEST else 1.0
     for place in range(need):  # selection: few nodes are needed, mostly
         best = place
         for other in range(place + 1, count):
@@ -397,30 +397,46 @@ def carry_out(problem, scratch, order, choice, rule, greedy, most):
     """
     jobs = problem.jobs
     begin_all(problem, scratch)
-    started = np.zeros(jobs if greedy else 0, np.bool_)
+    started = np.zeros(jobs, np.bool_)
+    front = 0
     total = 0.0
-    waiting_weight = 0.0
-    for job in range(problem.weight.shape[0]):
-        waiting_weight += problem.weight[job]
+    ahead = 0.0  # the least that jobs still cost that have not started, from now on
+    weight = 0.0  # of these jobs
+    for job in range(0 if greedy else jobs):
+        ahead += problem.weight[job] * problem.run[choice[job]]
+        weight += problem.weight[job]
     time = 0.0
     place = 0
     last = 0.0
     while True:
-        while place < jobs:
-            if greedy:
-                if not start_greedily(problem, scratch, order, started, time):
+        if greedy:
+            while place < jobs and start_greedily(problem, scratch, order, started, time):
+                place += 1
+        else:
+            while front < jobs and started[order[front]]:
+                front += 1
+            for index in range(front, jobs):
+                job = order[index]
+                if started[job]:
+                    continue
+                if find(problem, scratch, job, choice[job], time, rule[job]):
+                    start(problem, scratch, job, choice[job], time)
+                    started[job] = True
+                    ahead -= problem.weight[job] * problem.run[choice[job]]
+                    weight -= problem.weight[job]
+                    place += 1
+                elif rule[job] & PATIENT:
                     break
-            else:
-                job = order[place]
-                if not find(problem, scratch, job, choice[job], time, rule[job]):
-                    break
-                start(problem, scratch, job, choice[job], time)
-            place += 1
         settle(problem, scratch)
         step = np.inf
+        least = total + weight * time + ahead
         for index in range(scratch.counts[0]):
             job = scratch.active[index]
-            step = min(step, scratch.left[job] / scratch.rate[job])
+            needs = scratch.left[job] / scratch.rate[job]
+            step = min(step, needs)
+            least += problem.weight[job] * (time + scratch.left[job])
+        if problem.goal == ENDS and least > most:
+            return np.inf
         if place < jobs:
             for w in range(problem.windows.shape[0]):
                 if problem.windows[w, 2] > time:
@@ -439,11 +455,8 @@ def carry_out(problem, scratch, order, choice, rule, greedy, most):
                 scratch.end[job] = time
                 leave(problem, scratch, job)
                 total += problem.weight[job] * time
-                waiting_weight -= problem.weight[job]
                 last = time
         scratch.counts[0] = still
-        if problem.goal == ENDS and total + waiting_weight * time > most:
-            return np.inf
 
 
 @compiled_lean

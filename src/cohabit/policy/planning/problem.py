@@ -150,7 +150,8 @@ def _left_s(row: int, run_s: float, view: View) -> float:
     about = view.memory.get("guarantee", {}).get("jobs", {}).get(view.job_id(row), {})
     mean = about["done_us"] / about["span_us"] if about.get("span_us", 0) > 0 else 1.0
     gone_s = (view.now_us - int(view.jobs[START, row])) / SECOND
-    return float(max(run_s - mean * gone_s, LONGER * gone_s, 1.0))
+    left_s = run_s - mean * gone_s
+    return float(max(left_s if left_s > 0 else LONGER * gone_s, 1.0))
 
 
 def _table(nodes: Sequence[Sequence[int]]) -> Ints:
