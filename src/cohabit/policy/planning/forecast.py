@@ -20,6 +20,8 @@ IDLEST, FULLEST, PATIENT = 0, 1, 2  # bits of a rule
 ENDS, LAST_END, NODE_TIME = 0, 1, 2  # what a plan is judged by: weighted ends, the last end, node seconds
 LEAST_GAIN = 1e-6  # of speed per way: less is nothing
 DONE_S = 1e-6
+KNEE = 0.6  # of what memory gives: from there on it becomes slower (model/profile.py, BANDWIDTH_BOUND)
+LOADED = 0.1  # how much slower it is at full load: assumed
 
 
 class Problem(NamedTuple):
@@ -30,7 +32,7 @@ class Problem(NamedTuple):
     capacity: Any  # kind x dimension
     weights: Any  # of the dimensions, in the sum of occupied fractions
     ways: Any  # of a node, by kind; 0: the cache is not divided
-    stream: Any  # GB/s of a node, by kind
+    stream: Any  # kind x active cores: GB/s of a node
     windows: Any  # window x (kind, begin, end)
     jobs: int  # that wait
     first: Any  # of every waiting job: its first ask; one more at the end
@@ -45,6 +47,8 @@ class Problem(NamedTuple):
     speed: Any  # ask x ways: of the speed with all ways
     draw: Any  # ask x ways: GB/s on each node
     booked: Any  # ways, by ask
+    waits: Any  # share of its time that it waits for memory, by ask
+    alone: Any  # how slow memory is when it runs alone, by ask
     running_ask: Any
     running_left: Any  # seconds at full speed
     running_nodes: Any  # running job x nodes; -1: no more
@@ -276,6 +280,12 @@ def leave(problem, scratch, job):
 
 
 @compiled_lean
+def latency(load):
+    """Return how much longer memory takes than on an idle node."""
+    return 1.0 + LOADED * max(0.0, min(load, 1.0) - KNEE) / (1.0 - KNEE)
+
+
+@compiled_lean
 def divide(problem, scratch, node):
     """Divide the cache of a node among its residents, and compute the speed of each."""
     kind = problem.kind[node]
@@ -301,11 +311,18 @@ def divide(problem, scratch, node):
         scratch.sizes[at] += step
         spare -= step
     drawn = 0.0
+    cores = 0
     for place in range(count):
-        drawn += problem.draw[scratch.ask[scratch.residents[node, place]], scratch.sizes[place]]
-    slowed = min(1.0, problem.stream[kind] / drawn) if drawn > 0.0 else 1.0
+        ask = scratch.ask[scratch.residents[node, place]]
+        drawn += problem.draw[ask, scratch.sizes[place]]
+        cores += problem.take[ask, kind, 0]
+    most = problem.stream[kind, min(cores, problem.stream.shape[1] - 1)]
+    slow = latency(drawn / most)
     for place in range(count):
-        scratch.rates[node, place] = slowed * problem.speed[scratch.ask[scratch.residents[node, place]], scratch.sizes[place]]
+        ask = scratch.ask[scratch.residents[node, place]]
+        waits = problem.waits[ask]
+        rate = problem.speed[ask, scratch.sizes[place]] * min(1.0, most / max(drawn, 1e-9))
+        scratch.rates[node, place] = rate * (1.0 + waits * (problem.alone[ask] - 1.0)) / (1.0 + waits * (slow - 1.0))
 
 
 @compiled_lean

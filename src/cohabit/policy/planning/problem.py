@@ -14,7 +14,7 @@ from cohabit.model.plan import Ask
 from cohabit.model.profile import Profile, capped_gbs, load_factor, stream_gbs
 from cohabit.model.resources import BANDWIDTH, CORES, PARTITIONS, WAYS, Dimension
 from cohabit.model.units import SECOND
-from cohabit.policy.planning.forecast import ENDS, LAST_END, NODE_TIME, Problem
+from cohabit.policy.planning.forecast import ENDS, LAST_END, NODE_TIME, Problem, latency
 
 if TYPE_CHECKING:
     from cohabit.core.ledger import Takes
@@ -53,6 +53,17 @@ class Way:
         draw = np.array([capped_gbs(one.bandwidth_gbs.at(float(count)), load, self.node, cores)[0] for count in ways])
         return speed, draw
 
+    def memory(self) -> tuple[float, float]:
+        """Return the share of its time that it waits for memory, and how slow memory is when it runs alone.
+
+        Counted as waiting is the bandwidth that it draws of all that its cores could draw.
+        """
+        _, draw = self.curves(self.node.ways + 1)
+        cores = self.ask.cores or self.node.cores
+        most = stream_gbs(self.node, cores)
+        part = float(draw[-1]) / most if np.isfinite(most) else 0.0
+        return min(1.0, part), latency(part)
+
 
 def problem_of(
     view: View,
@@ -72,7 +83,7 @@ def problem_of(
         ways.append(Way(row, ask._replace(run_us=how.run_us), view))
     kinds, count = view.kinds, len(dimensions)
     width = max((group.ways for group in kinds.groups), default=0) + 1
-    curves = [one.curves(width) for one in ways]
+    curves, memory = [one.curves(width) for one in ways], [one.memory() for one in ways]
     limits = np.array([planned(view.limit_us(row)) / SECOND for row in queue])
     weight = np.ones(len(queue) + len(running))
     each, own, flat = np.full(len(queue), 1.0 / view.cluster_nodes), 1.0, 0.0
@@ -96,7 +107,7 @@ def problem_of(
         capacity=view.ledger.capacity.astype(np.int64),
         weights=np.array([one.weight for one in dimensions], np.float64),
         ways=np.array([group.ways for group in kinds.groups], np.int64),
-        stream=np.array([min(stream_gbs(group, group.cores), 1e9) for group in kinds.groups]),
+        stream=_streams(view),
         windows=np.array(windows, np.float64).reshape(-1, 3),
         jobs=len(queue),
         first=np.cumsum([0, *(len(asks[row]) for row in queue)]).astype(np.int64),
@@ -111,6 +122,8 @@ def problem_of(
         speed=np.array([one for one, _ in curves]).reshape(-1, width),
         draw=np.array([one for _, one in curves]).reshape(-1, width),
         booked=np.array([_booked(one) for one in ways], np.int64),
+        waits=np.array([one for one, _ in memory]),
+        alone=np.array([one for _, one in memory]),
         running_ask=np.arange(waiting, len(ways), dtype=np.int64),
         running_left=np.array([_left_s(row, one.run_s, view) for row, one in zip(running, ways[waiting:], strict=True)]),
         running_nodes=_table(nodes),
@@ -135,6 +148,13 @@ def _taken(takes: Takes, count: int) -> list[tuple[int, ...]]:
 def _booked(one: Way) -> int:
     """Return the ways that a job has for itself; one with its nodes to itself gets them all as spare ones."""
     return min(one.ask.ways, one.node.ways)
+
+
+def _streams(view: View) -> Floats:
+    """Return GB/s of a node by kind and active cores."""
+    groups = view.kinds.groups
+    cores = range(max(group.cores for group in groups) + 1)
+    return np.array([[min(stream_gbs(group, max(one, 1)), 1e9) for one in cores] for group in groups])
 
 
 def _free(view: View, count: int) -> Ints:
