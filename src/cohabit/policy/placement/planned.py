@@ -82,7 +82,7 @@ class Planned(Joint):
         word = np.array([view.now_us * 1_000_003 + n], np.uint64)
         value = improve(problem, scratch, order, choice, rule, value, budget, word)
         carry_out(problem, scratch, order, choice, rule, False, np.inf)
-        error = max(0.0, memory["actual_s"] - memory["forecast_s"]) / memory["forecast_s"] if memory["forecast_s"] > 0 else 0.0
+        error = max(0.0, memory["actual_s"] - memory["forecast_s"]) / (memory["forecast_s"] + value)
         followed = bool(value * (1 + error) < greedy and value < NEVER_S)
         starts = []
         for job in order.tolist():

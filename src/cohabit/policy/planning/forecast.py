@@ -87,6 +87,11 @@ class Scratch(NamedTuple):
     sizes: Any  # ways by seat
     counts: Any  # of active, of touched, of started
     kept: Any  # whether a promise still counts
+    reserved: Any  # nodes that the first blocked job waits for
+    room: Any  # node x dimension: what is free on these when it begins
+    shadow: Any  # when it is expected to begin; 0: no job waits for nodes
+    head: Any  # its way to run
+    since: Any  # when every node has room for it
     order: Any  # in which jobs started
 
 
@@ -115,6 +120,11 @@ def make_scratch(problem: Problem, seats: int) -> Scratch:
         np.zeros(seats, np.int64),
         np.zeros(3, np.int64),
         np.zeros(len(problem.holder), np.bool_),
+        np.zeros(nodes, np.bool_),
+        np.zeros_like(problem.free),
+        np.zeros(1),
+        np.zeros(1, np.int64),
+        np.zeros(nodes),
         np.zeros(problem.jobs, np.int64),
     )
 
@@ -132,6 +142,80 @@ def note_occupation(problem, scratch, node):
 
 
 @compiled_lean
+def free_reserved(scratch):
+    """Forget for which nodes a job waits."""
+    for node in range(scratch.reserved.shape[0]):
+        scratch.reserved[node] = False
+    scratch.shadow[0] = 0.0
+
+
+@compiled_lean
+def end_of(scratch, job, time):
+    """Return when a running job is expected to end."""
+    return time + scratch.left[job] / scratch.rate[job]
+
+
+@compiled_lean
+def room_since(problem, scratch, ask, node, time):
+    """Return when a node has room for a way to run, as its residents leave one after another."""
+    kind = problem.kind[node]
+    if problem.take[ask, kind, 0] < 0 or scratch.free[node, 0] < 0:
+        return np.inf
+    since = time
+    while True:
+        enough = True
+        for d in range(problem.weights.shape[0]):
+            free = scratch.free[node, d]
+            for place in range(scratch.count[node]):
+                job = scratch.residents[node, place]
+                if end_of(scratch, job, time) <= since:
+                    free += problem.take[scratch.ask[job], kind, d]
+            enough = enough and free >= problem.take[ask, kind, d]
+        if enough:
+            return since
+        later = np.inf
+        for place in range(scratch.count[node]):
+            end = end_of(scratch, scratch.residents[node, place], time)
+            if since < end < later:
+                later = end
+        if later == np.inf:
+            return np.inf
+        since = later
+
+
+@compiled_lean
+def reserve(problem, scratch, ask, time):
+    """Keep the nodes that have room first for a job that finds none now."""
+    nodes = problem.kind.shape[0]
+    need = problem.need[ask]
+    for node in range(nodes):
+        scratch.since[node] = room_since(problem, scratch, ask, node, time)
+    shadow = time
+    for _ in range(need):
+        best = -1
+        for node in range(nodes):
+            if not scratch.reserved[node] and (best < 0 or scratch.since[node] < scratch.since[best]):
+                best = node
+        if best < 0 or scratch.since[best] == np.inf:
+            free_reserved(scratch)
+            return
+        scratch.reserved[best] = True
+        shadow = max(shadow, scratch.since[best])
+    scratch.shadow[0] = shadow
+    scratch.head[0] = ask
+    for node in range(nodes):
+        if scratch.reserved[node]:
+            kind = problem.kind[node]
+            for d in range(problem.weights.shape[0]):
+                free = scratch.free[node, d]
+                for place in range(scratch.count[node]):
+                    job = scratch.residents[node, place]
+                    if end_of(scratch, job, time) <= shadow:
+                        free += problem.take[scratch.ask[job], kind, d]
+                scratch.room[node, d] = free
+
+
+@compiled_lean
 def seat(problem, scratch, job, ask, node, time, ends):
     """Put a job on a node; `ends`: when it leaves it at the latest."""
     kind = problem.kind[node]
@@ -141,6 +225,9 @@ def seat(problem, scratch, job, ask, node, time, ends):
         if scratch.kept[p] and ends > problem.due[p]:
             for d in range(problem.weights.shape[0]):
                 scratch.spare[p, node, d] -= problem.take[ask, kind, d]
+    if scratch.reserved[node] and time + problem.run[ask] > scratch.shadow[0]:
+        for d in range(problem.weights.shape[0]):
+            scratch.room[node, d] -= problem.take[ask, kind, d]
     scratch.residents[node, scratch.count[node]] = job
     scratch.count[node] += 1
     scratch.touched[node] = True
@@ -156,6 +243,8 @@ def begin_all(problem, scratch):
     scratch.kept[:] = True
     scratch.counts[:] = 0
     scratch.touched[:] = False
+    scratch.rate[:] = 1.0
+    free_reserved(scratch)
     for node in range(problem.kind.shape[0]):
         note_occupation(problem, scratch, node)
     for place in range(problem.running_ask.shape[0]):
@@ -196,6 +285,10 @@ def is_open(problem, scratch, job, ask, node, time):
     for w in range(problem.windows.shape[0]):
         if problem.windows[w, 0] == kind and problem.windows[w, 1] < ends and time < problem.windows[w, 2]:
             return False
+    if scratch.reserved[node] and time + problem.run[ask] > scratch.shadow[0]:
+        for d in range(problem.weights.shape[0]):
+            if scratch.room[node, d] - problem.take[ask, kind, d] < problem.take[scratch.head[0], kind, d]:
+                return False
     if problem.by_user:
         for place in range(scratch.count[node]):
             other = scratch.residents[node, place]
@@ -246,6 +339,7 @@ def start(problem, scratch, job, ask, time):
     scratch.held[job] = need
     scratch.ask[job] = ask
     scratch.left[job] = problem.run[ask]
+    scratch.rate[job] = 1.0
     scratch.begin[job] = time
     scratch.active[scratch.counts[0]] = job
     scratch.counts[0] += 1
@@ -378,6 +472,23 @@ def choose(problem, scratch, job, time, waiting):
 
 
 @compiled_lean
+def soonest(problem, scratch, job, time, waiting):
+    """Return the way of a blocked job after which it is expected to end first, of those that are worth it."""
+    least = np.inf
+    for ask in range(problem.first[job], problem.first[job + 1]):
+        least = min(least, cost_of(problem, job, ask, waiting))
+    found = problem.first[job]
+    end = np.inf
+    for ask in range(problem.first[job], problem.first[job + 1]):
+        if cost_of(problem, job, ask, waiting) <= problem.slack * least:
+            reserve(problem, scratch, ask, time)
+            if 0.0 < scratch.shadow[0] + problem.run[ask] < end and scratch.shadow[0] > 0.0:
+                found, end = ask, scratch.shadow[0] + problem.run[ask]
+            free_reserved(scratch)
+    return found
+
+
+@compiled_lean
 def start_greedily(problem, scratch, order, started, time):
     """Start the next job as the greedy form does; return whether there was one."""
     jobs = problem.jobs
@@ -394,6 +505,8 @@ def start_greedily(problem, scratch, order, started, time):
         if looked > problem.window and best >= 0:
             break
         ask, regret = choose(problem, scratch, job, time, waiting)
+        if ask < 0 and best < 0 and scratch.shadow[0] == 0.0:
+            reserve(problem, scratch, soonest(problem, scratch, job, time, waiting), time)
         if ask >= 0 and regret < least:
             best, best_ask, least = job, ask, regret
             if regret <= 0.0 or looked > problem.window:
@@ -442,8 +555,9 @@ def carry_out(problem, scratch, order, choice, rule, greedy, most):
                     ahead -= problem.weight[job] * problem.run[choice[job]]
                     weight -= problem.weight[job]
                     place += 1
-                elif rule[job] & PATIENT:
-                    break
+                elif rule[job] & PATIENT and scratch.shadow[0] == 0.0:
+                    reserve(problem, scratch, choice[job], time)
+        free_reserved(scratch)
         settle(problem, scratch)
         step = np.inf
         least = total + weight * time + ahead
