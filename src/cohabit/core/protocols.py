@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -138,8 +138,8 @@ class Planning(Choosing, Protocol):
         """The name under which its memory is kept."""
         ...
 
-    def intent(self, asks: Mapping[int, Sequence[Ask]], view: View) -> Intent:
-        """Return what the plan wants now; `asks` are the ways to run of all waiting jobs, in the order of the queue."""
+    def intent(self, queue: Sequence[int], ways_of: Callable[[int], list[Ask]], view: View) -> Intent:
+        """Return what the plan wants now; `ways_of` gives the ways in which a waiting job could run at all."""
         ...
 
 

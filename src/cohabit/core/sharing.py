@@ -23,7 +23,7 @@ from cohabit.core.scan import QueueScan
 from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.model.command import Command, SetShares
-from cohabit.model.plan import Ask, Move, Placement, Plan, Start
+from cohabit.model.plan import Ask, Move, Placement, Plan, Ranges, Start
 from cohabit.model.units import FOREVER
 
 IN_VAIN = 64  # after this many different jobs found no nodes, all the others are compared with the nodes at once
@@ -126,29 +126,31 @@ class SharedPass:
 
     def consult(self, placer: Planning) -> None:
         """Ask a placement that plans the queue what to do now."""
-        asks = {row: self._possible(row) for row in self.view.queue(self.policies.order).tolist()}
-        self._intent = placer.intent({row: each for row, each in asks.items() if each}, self.view)
+        self._intent = placer.intent(self.view.queue(self.policies.order).tolist(), self._possible, self.view)
         self.plan.memory[placer.name] = self._intent.memory
 
     def follow(self) -> bool:
-        """Start what the plan wants now, and promise the first blocked jobs a start; return whether there is a plan."""
-        if self._intent is None or not self._is_followed():
+        """Start what the plan wants now, and promise the first blocked jobs a start; return whether a plan decides.
+
+        A plan that starts nothing on an idle machine does not decide: nothing would ever happen.
+        """
+        if self._intent is None or not self._intent.followed:
             return False
         for row, ask, ranges in self._intent.starts:
-            if self.draft.has(row):
-                continue
-            takes, ledger = open_kinds(ask, row, self.view), self.draft.ledger()
-            parts = ledger.parts_of(ranges)
-            if parts is None or not self.promises.open_to(row, takes).holds(parts, takes) or self._is_tried(row, ask):
-                continue
-            self._begin(row, ask, takes, parts)
+            if not self.draft.has(row) and not self._start_on(row, ask, ranges):
+                self.start(row, [ask])
         if not self.draft.begun and not self.view.placed:
             return False
         for row in self.unpromised(self.view.queue(self.policies.order)).tolist():
-            if not self._may_promise():
-                break
             self._promise(row)
         return True
+
+    def _start_on(self, row: int, ask: Ask, ranges: Ranges) -> bool:
+        """Start a job on these nodes, if they are open to it."""
+        takes, parts = open_kinds(ask, row, self.view), self.draft.ledger().parts_of(ranges)
+        if parts is None or self._is_tried(row, ask) or not self.promises.open_to(row, takes).holds(parts, takes):
+            return False
+        return self._begin(row, ask, takes, parts)
 
     def _is_followed(self) -> bool:
         return self._intent is not None and self._intent.followed

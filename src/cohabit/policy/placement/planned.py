@@ -1,142 +1,114 @@
 """COHABIT planned: plan the whole of a short queue in advance, and act greedily where a plan is not surely better.
 
 At every arrival, start and end the queue is planned: order, scale, ways and neighbours are annealed in the policy's own
-forecast, from the greedy plan and from the last one, within a budget of forecasts. A plan is followed only where its
-forecast beats the greedy one by more than forecasts were wrong so far; jobs whose start is due now start, the others
-wait, and the promises to the first blocked jobs bound how long. It does badly where profiles are wrong in time.
+forecast, from what it would do greedily and from the last plan, within a budget of forecasts. A plan is followed only
+where its forecast beats the greedy one by more than forecasts were too short so far: jobs whose start is due now start,
+and the others wait. Promises to the first blocked jobs are kept as they were made and bound how long a plan may pass
+over a job. It does badly where profiles are wrong in time, and where most jobs have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from cohabit.compiled import load_machine_code
 from cohabit.core.ledger import ranges_of
+from cohabit.core.protocols import Intent
 from cohabit.model.plan import Ask
 from cohabit.model.units import SECOND
 from cohabit.policy.placement.joint import SLACK, Joint
-from cohabit.policy.planning.anneal import improve
-from cohabit.policy.planning.forecast import PATIENT, NEVER_S, carry_out, make_scratch
+from cohabit.policy.planning.plans import Found, find_plan, recalled, remembered
 from cohabit.policy.planning.problem import Way, problem_of
-
-from cohabit.core.protocols import Intent
+from cohabit.policy.planning.record import error_of, note_ends, taken_in
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
     from cohabit.policy.options import PlacementOptions
 
-MOST_JOBS = 200
-MOST_NODES = 512
-MOST_WORK = 400_000_000  # forecasts times jobs times nodes, in one pass
-FADING = 0.95  # of what earlier jobs say of the error, with every job that ends
-NAME = "planned"
+MOST_JOBS, MOST_NODES = 200, 512  # a longer queue and a larger machine are served greedily
+PRIME = 1_000_003
 Memory = dict[str, Any]
 
 
 class Planned(Joint):
-    """The joint policy with plans."""
+    """The joint policy with plans of the queue."""
 
-    name = NAME
+    name = "planned"
 
     def __init__(self, options: PlacementOptions) -> None:
         super().__init__(options)
         self.evaluations = options.evaluations
 
-    def intent(self, asks: Mapping[int, Sequence[Ask]], view: View) -> Intent:
-        old: Memory = view.memory.get(NAME, {})
-        memory = self._learned(old, view)
-        running = sorted(view.job_id(row) for row in view.placed)
-        state = [sorted(view.job_id(row) for row in asks), running, int(view.ledger.count[view.ledger.up].sum()), len(view.kinds.windows)]
-        if old and state == old.get("state"):
-            return Intent((), old["followed"], memory)
-        if not 0 < len(asks) <= MOST_JOBS or view.cluster_nodes > MOST_NODES:
-            return Intent((), False, memory | {"state": None, "followed": False})
+    def intent(self, queue: Sequence[int], ways_of: Callable[[int], list[Ask]], view: View) -> Intent:
+        """Return what the plan of the queue wants now; nothing has to be planned while the state is as foreseen."""
+        if view.cluster_nodes > MOST_NODES:
+            return Intent((), False, {})
+        memory = taken_in(view.memory.get(self.name, {}), view)
+        state = _state(queue, view)
+        if not 0 < len(queue) <= MOST_JOBS:
+            return Intent((), False, memory | {"state": [], "followed": False, "plan": []})
+        if state == memory.get("state"):
+            return Intent((), memory["followed"], memory)
+        load_machine_code()  # thousands of forecasts would take minutes in plain kernels
+        asks = {row: found for row in queue if (found := _due(ways_of(row)))}
+        names = [view.job_id(row) for row in asks]
         problem, ways = problem_of(view, self.dimensions, asks, self.objective, self.window, SLACK)
-        scratch = make_scratch(problem, int(problem.capacity[:, 0].max()))
-        n = problem.jobs
-        order, rule = np.arange(n), np.full(n, PATIENT)
-        choice = problem.first[:-1].copy()
-        greedy = carry_out(problem, scratch, order, choice, rule, True, np.inf)
-        seeds = []
-        if greedy < NEVER_S:
-            seeds.append((scratch.order.copy(), scratch.ask[:n].copy(), rule.copy()))
-        least = np.array([(problem.run * problem.need * problem.share)[a:b].min() for a, b in zip(problem.first[:-1], problem.first[1:])])
-        short = np.argsort(least, kind="stable")
-        if carry_out(problem, scratch, short, choice, rule, True, np.inf) < NEVER_S:
-            seeds.append((scratch.order.copy(), scratch.ask[:n].copy(), rule.copy()))
-        kept = self._seed(old, list(asks), ways, problem, view)
-        if kept is not None:
-            seeds.append(kept)
-        best = None
-        for seed in seeds:
-            value = carry_out(problem, scratch, *seed, False, np.inf)
-            if best is None or value < best[0]:
-                best = (value, *seed)
-        if best is None:
-            return Intent((), False, memory | {"state": None, "followed": False})
-        value, order, choice, rule = best
-        budget = min(self.evaluations, MOST_WORK // max(1, (n + len(view.placed)) * view.cluster_nodes))
-        word = np.array([view.now_us * 1_000_003 + n], np.uint64)
-        value = improve(problem, scratch, order, choice, rule, value, budget, word)
-        carry_out(problem, scratch, order, choice, rule, False, np.inf)
-        error = max(0.0, memory["actual_s"] - memory["forecast_s"]) / (memory["forecast_s"] + value)
-        followed = bool(value * (1 + error) < greedy and value < NEVER_S)
-        starts = []
-        for job in order.tolist():
-            if followed and scratch.begin[job] <= 0.0:
-                way = ways[choice[job]]
-                nodes = np.sort(scratch.nodes[job, : scratch.held[job]]).astype(np.int32)
-                starts.append((way.row, way.ask, ranges_of(nodes)))
-        gone = {view.job_id(row) for row, _, _ in starts}
-        queue = list(asks)
+        last = recalled(memory.get("plan", ()), names, ways, problem)
+        found = find_plan(problem, last, self.evaluations, PRIME * view.now_us + len(names)) if asks else None
+        if found is None:
+            return Intent((), False, memory | {"state": [], "followed": False, "plan": []})
+        error = error_of(memory, found.value)
+        followed = found.value * (1.0 + error) < found.greedy
+        starts = _due_now(found, ways, list(asks)) if followed else ()
         if followed:
-            for place, row in enumerate(queue):
-                memory["jobs"].setdefault(view.job_id(row), [view.now_us, view.now_us + round(scratch.end[place] * SECOND)])
+            note_ends(memory, names, found.end, view.now_us)
         memory |= {
-            "state": [[one for one in state[0] if one not in gone], sorted([*running, *gone]), *state[2:]],
+            "state": _after(state, {view.job_id(row) for row, _, _ in starts}),
             "followed": followed,
-            "order": [
-                [view.job_id(queue[job]), *self._signature(ways[choice[job]].ask), int(rule[job])] for job in order.tolist()
-            ],
-            "log": [greedy, value, error],
+            "plan": remembered(found.plan, names, ways),
+            "begins": {name: view.now_us + round(at * SECOND) for name, at in zip(names, found.begin, strict=True)},
+            "forecasts": [found.value, found.greedy, error],
         }
-        return Intent(tuple(starts), followed, memory)
+        return Intent(starts, followed, memory)
 
-    @staticmethod
-    def _signature(ask: Ask) -> list[Any]:
-        return [ask.scale, ask.nodes, ask.ways, ask.exclusive]
+    def why_not(self, row: int, view: View) -> str:
+        """Return when the job is planned to start, if a plan is followed."""
+        memory = view.memory.get(self.name, {})
+        begin_us = memory.get("begins", {}).get(view.job_id(row))
+        if not memory.get("followed") or begin_us is None:
+            return ""
+        value, greedy, error = memory["forecasts"]
+        saved = (
+            f"the plan of the queue is {100 * (1 - value / greedy):.0f} % better than starting it as soon as it fits"
+        )
+        wait_s = max(begin_us - view.now_us, 0) / SECOND
+        return f"it is planned to start in {wait_s:.0f} s: {saved} (past error {100 * error:.0f} %)"
 
-    def _seed(self, old, queue, ways, problem, view):
-        known = {one[0]: (place, one) for place, one in enumerate(old.get("order", []))}
-        if not known:
-            return None
-        names = [view.job_id(row) for row in queue]
-        order = np.array(sorted(range(len(queue)), key=lambda one: known.get(names[one], (len(known) + one, 0))[0]))
-        choice, rule = problem.first[:-1].copy(), np.full(len(queue), PATIENT)
-        for job, name in enumerate(names):
-            if name in known:
-                rule[job] = known[name][1][-1]
-                for a in range(problem.first[job], problem.first[job + 1]):
-                    if self._signature(ways[a].ask) == known[name][1][1:-1]:
-                        choice[job] = a
-        return order, choice, rule
 
-    def _learned(self, old: Memory, view: View) -> Memory:
-        memory = {"jobs": dict(old.get("jobs", {})), "running": {}, "actual_s": old.get("actual_s", 0.0), "forecast_s": old.get("forecast_s", 0.0)}
-        memory |= {key: old[key] for key in ("state", "followed", "order", "log") if key in old}
-        now = {view.job_id(row): row for row in view.placed}
-        from cohabit.core.columns import SUBMIT
-        for name, submit in old.get("running", {}).items():
-            if name in now:
-                continue
-            span = (view.now_us - submit) / SECOND
-            known = memory["jobs"].pop(name, None)
-            a, f = (span, span) if known is None else ((view.now_us - known[0]) / SECOND, (known[1] - known[0]) / SECOND)
-            memory["actual_s"] = FADING * memory["actual_s"] + a
-            memory["forecast_s"] = FADING * memory["forecast_s"] + f
-        memory["running"] = {name: int(view.jobs[SUBMIT, row]) for name, row in now.items()}
-        memory["jobs"] = {name: one for name, one in memory["jobs"].items() if name in now or view.waits(name)}
-        return memory
+def _due(asks: list[Ask]) -> list[Ask]:
+    """Return the ways to run a job that may be planned: a measuring run that is due comes before all others."""
+    return [ask for ask in asks if ask.purpose != "run"] or asks
+
+
+def _due_now(found: Found, ways: Sequence[Way], rows: Sequence[int]) -> tuple[tuple[int, Ask, Any], ...]:
+    """Return the jobs that start at once, in order, with their nodes."""
+    return tuple(
+        (rows[job], ways[found.plan.choice[job]].ask, ranges_of(found.nodes[job]))
+        for job in found.plan.order.tolist()
+        if found.begin[job] <= 0.0
+    )
+
+
+def _state(queue: Sequence[int], view: View) -> list[Any]:
+    """Return what a plan rests on: who waits, what runs, which nodes are up, which windows are announced."""
+    ledger = view.ledger
+    windows = [[one.begin_us, one.end_us] for here in view.kinds.windows_of for one in here]
+    waiting, running = (sorted(view.job_id(row) for row in rows) for rows in (queue, view.placed))
+    return [waiting, running, int(ledger.count[ledger.up].sum()), windows]
+
+
+def _after(state: list[Any], starting: set[str]) -> list[Any]:
+    """Return the state as it will be when these jobs have started."""
+    waiting, running, *rest = state
+    return [[name for name in waiting if name not in starting], sorted({*running, *starting}), *rest]

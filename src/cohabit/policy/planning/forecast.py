@@ -599,5 +599,7 @@ def judged(problem, total, last, scratch):
         return last + 1e-6 * total
     spent = 0.0
     for job in range(problem.jobs):
-        spent += (scratch.end[job] - scratch.begin[job]) * problem.need[scratch.ask[job]] * problem.share[scratch.ask[job]]
+        spent += (
+            (scratch.end[job] - scratch.begin[job]) * problem.need[scratch.ask[job]] * problem.share[scratch.ask[job]]
+        )
     return spent + 1e-6 * total

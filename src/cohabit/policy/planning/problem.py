@@ -12,7 +12,7 @@ from cohabit.core.columns import EXPECTED, LIMIT, START, USER
 from cohabit.core.timeline import planned
 from cohabit.model.plan import Ask
 from cohabit.model.profile import Profile, capped_gbs, load_factor, stream_gbs
-from cohabit.model.resources import BANDWIDTH, CORES, PARTITIONS, WAYS, Dimension
+from cohabit.model.resources import Dimension
 from cohabit.model.units import SECOND
 from cohabit.policy.planning.forecast import ENDS, LAST_END, NODE_TIME, Problem, latency
 
@@ -125,7 +125,9 @@ def problem_of(
         waits=np.array([one for one, _ in memory]),
         alone=np.array([one for _, one in memory]),
         running_ask=np.arange(waiting, len(ways), dtype=np.int64),
-        running_left=np.array([_left_s(row, one.run_s, view) for row, one in zip(running, ways[waiting:], strict=True)]),
+        running_left=np.array(
+            [_left_s(row, one.run_s, view) for row, one in zip(running, ways[waiting:], strict=True)]
+        ),
         running_nodes=_table(nodes),
         holder=np.array([place[one.row] for one in marks], np.int64),
         due=np.array([(one.latest_us - view.now_us) / SECOND for one in marks]),
@@ -204,6 +206,3 @@ def _spare(promises: Sequence[Promise], view: View, count: int) -> Ints:
                 nodes = np.concatenate([np.arange(first, first + size) for first, size in other.ranges])
                 found[place, nodes] -= np.array(_taken(other.ask.takes, count), np.int64)[kinds[nodes]]
     return found
-
-
-__all__ = ["BANDWIDTH", "CORES", "PARTITIONS", "WAYS", "Way", "problem_of"]
