@@ -51,7 +51,7 @@ class Planned(Joint):
         if state == memory.get("state"):
             return Intent((), memory["followed"], memory)
         load_machine_code()  # thousands of forecasts would take minutes in plain kernels
-        asks = {row: found for row in queue if (found := _due(ways_of(row)))}
+        asks = {row: each for row in queue if (each := _due(ways_of(row)))}
         names = [view.job_id(row) for row in asks]
         problem, ways = problem_of(view, self.dimensions, asks, self.objective, self.window, SLACK)
         last = recalled(memory.get("plan", ()), names, ways, problem)

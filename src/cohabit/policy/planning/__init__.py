@@ -1,5 +1,9 @@
-"""Plans of a short queue: what is known as arrays (`problem`), what a plan brings (`forecast`), better ones (`anneal`).
+"""Plans of a short queue, behind placement/planned.py.
 
-A plan is an order of the waiting jobs, for each of them one of its ways to run, and whether it takes idle or full nodes.
+Modules: `problem` (what is known, as the arrays of `tables`), `forecast` over `nodes` (what a plan brings), `anneal`
+(better ones), `plans` (seeds, the best plan, plain data), `record` (past error).
+
+A plan is an order of the waiting jobs, for each of them one of its ways to run, and a rule: which nodes first,
+and whether nodes are kept for it.
 No clock and no randomness of its own: the same state gives the same plan.
 """

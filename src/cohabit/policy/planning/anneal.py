@@ -1,18 +1,17 @@
 """Better plans by simulated annealing: other places in the order, other ways to run, other nodes. Compiled.
 
-A better plan is always taken, a worse one with probability exp(loss / temperature). The budget is a number of forecasts.
-Random numbers are a splitmix64 sequence from the word handed in, so the same state gives the same plan.
+A better plan is always taken, a worse one with probability exp(loss / temperature). The budget is a number of
+forecasts. Random numbers are a splitmix64 sequence from the word handed in, so the same state gives the same plan.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from cohabit.compiled import compiled
 from cohabit.optimise.annealing import next_uniform
 from cohabit.policy.planning.forecast import carry_out
+from cohabit.policy.planning.tables import FULLEST, PATIENT
 
 WARM, COLD = 0.01, 0.0002  # temperature at the begin and at the end, of the value of the plan
 MOVES, SWAPS, WAYS = 0.35, 0.6, 0.9  # shares of proposals: below each another place, an exchange, another way; nodes
@@ -56,7 +55,7 @@ def improve(problem, scratch, order, choice, rule, value, evaluations, word):
             other = problem.first[job] + int(next_uniform(word) * (ways - 1))
             choice[job] = other if other < old_choice else other + 1
         else:
-            rule[job] = old_rule ^ (1 if next_uniform(word) < 0.5 else 2)
+            rule[job] = old_rule ^ (FULLEST if next_uniform(word) < 0.5 else PATIENT)
         allowed = value - warmth * math.log(1.0 - next_uniform(word))
         found = carry_out(problem, scratch, next_order, choice, rule, False, allowed)
         if found <= allowed:

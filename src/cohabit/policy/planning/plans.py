@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cohabit.core.ledger import Nodes
 from cohabit.model.plan import Ask
 from cohabit.policy.planning.anneal import improve
-from cohabit.policy.planning.forecast import NEVER_S, PATIENT, Problem, Scratch, carry_out, make_scratch
+from cohabit.policy.planning.forecast import NEVER_S, carry_out
 from cohabit.policy.planning.problem import Ints, Way
+from cohabit.policy.planning.tables import PATIENT, Problem, Scratch, make_scratch
 
 WORD = 2**64
 MOST_WORK = 4_000_000  # forecasts times jobs times nodes for one plan: a long queue gets fewer forecasts
@@ -36,7 +38,7 @@ class Found(NamedTuple):
     greedy: float
     begin: list[float]
     end: list[float]
-    nodes: list[Ints]
+    nodes: list[Nodes]
 
 
 def find_plan(problem: Problem, last: Seed | None, evaluations: int, word: int) -> Found | None:

@@ -14,14 +14,16 @@ from cohabit.model.plan import Ask
 from cohabit.model.profile import Profile, capped_gbs, load_factor, stream_gbs
 from cohabit.model.resources import Dimension
 from cohabit.model.units import SECOND
-from cohabit.policy.planning.forecast import ENDS, LAST_END, NODE_TIME, Problem, latency
+from cohabit.policy.planning.nodes import latency
+from cohabit.policy.planning.tables import ENDS, LAST_END, NODE_TIME, Problem
 
 if TYPE_CHECKING:
     from cohabit.core.ledger import Takes
     from cohabit.core.view import View
     from cohabit.model.plan import Promise
 
-Ints, Floats = NDArray[np.int64], NDArray[np.float64]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 GOALS = {"turnaround": ENDS, "slowdown": ENDS, "makespan": LAST_END, "node-hours": NODE_TIME}
 LONGER = 0.1  # a job that has run for longer than expected is expected to run for this part of that again
 
@@ -73,7 +75,7 @@ def problem_of(
     look_ahead: int,
     slack: float,
 ) -> tuple[Problem, list[Way]]:
-    """Return the problem of planning these waiting rows, in the order given, and the ways that its numbers stand for."""
+    """Return the problem of planning these waiting rows, in the order given, and the ways its numbers stand for."""
     queue, running = list(asks), sorted(view.placed)
     ways = [Way(row, ask, view) for row in queue for ask in asks[row]]
     waiting = len(ways)

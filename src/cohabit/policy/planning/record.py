@@ -36,7 +36,8 @@ def taken_in(old: Memory, view: View) -> Memory:
 def error_of(memory: Memory, value_s: float) -> float:
     """Return by what part forecasts were too short; few jobs say little beside a plan of so many seconds."""
     missed_s: float = memory["actual_s"] - memory["forecast_s"]
-    return max(0.0, missed_s) / max(memory["forecast_s"] + value_s, 1e-9)
+    counted_s: float = memory["forecast_s"] + value_s
+    return max(0.0, missed_s) / max(counted_s, 1e-9)
 
 
 def note_ends(memory: Memory, names: Sequence[str], end_s: Sequence[float], now_us: int) -> None:
