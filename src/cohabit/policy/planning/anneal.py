@@ -57,7 +57,7 @@ def improve(problem, scratch, order, choice, rule, value, evaluations, word):
         else:
             rule[job] = old_rule ^ (FULLEST if next_uniform(word) < 0.5 else PATIENT)
         allowed = value - warmth * math.log(1.0 - next_uniform(word))
-        found = carry_out(problem, scratch, next_order, choice, rule, False, allowed)
+        found = carry_out(problem, scratch, next_order, choice, rule, allowed)
         if found <= allowed:
             value = found
             order[:] = next_order

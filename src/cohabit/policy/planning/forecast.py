@@ -96,80 +96,105 @@ def start_greedily(problem, scratch, order, started, time):
     return True
 
 
-@compiled
-def carry_out(problem, scratch, order, choice, rule, greedy, most):
-    """Return the value of a plan, the smaller the better; infinity as soon as it must be above `most`.
+@compiled_lean
+def next_event(problem, scratch, time, waiting):
+    """Return how long nothing changes: until a job ends or, where jobs wait, a window is over."""
+    step = np.inf
+    for index in range(scratch.counts[0]):
+        job = scratch.active[index]
+        step = min(step, scratch.left[job] / scratch.rate[job])
+    for w in range(problem.windows.shape[0] if waiting else 0):
+        if problem.windows[w, 2] > time:
+            step = min(step, problem.windows[w, 2] - time)
+    return step
 
-    Greedy: the jobs are started as the greedy form does it, in this order of the queue.
-    """
+
+@compiled_lean
+def go_on(problem, scratch, time, step):
+    """Let time pass, until `time`; jobs that are done leave. Return the sum of weighted ends."""
+    ends = 0.0
+    still = 0
+    for index in range(scratch.counts[0]):
+        job = scratch.active[index]
+        scratch.left[job] -= step * scratch.rate[job]
+        if scratch.left[job] > DONE_S:
+            scratch.active[still] = job
+            still += 1
+        else:
+            scratch.end[job] = time
+            leave(problem, scratch, job)
+            ends += problem.weight[job] * time
+    scratch.counts[0] = still
+    return ends
+
+
+@compiled
+def act_greedily(problem, scratch, order):
+    """Return what the greedy form brings in this order of the queue; who started how is in the scratch space."""
+    begin_all(problem, scratch)
+    started = np.zeros(problem.jobs, np.bool_)
+    total = 0.0
+    time = 0.0
+    while True:
+        while scratch.counts[2] < problem.jobs and start_greedily(problem, scratch, order, started, time):
+            pass
+        free_reserved(scratch)
+        settle(problem, scratch)
+        waiting = scratch.counts[2] < problem.jobs
+        step = next_event(problem, scratch, time, waiting)
+        if step == np.inf:
+            return NEVER_S if waiting else judged(problem, total, time, scratch)
+        time += step
+        total += go_on(problem, scratch, time, step)
+
+
+@compiled
+def carry_out(problem, scratch, order, choice, rule, most):
+    """Return the value of a plan, the smaller the better; infinity as soon as it must be above `most`."""
     jobs = problem.jobs
     begin_all(problem, scratch)
     started = np.zeros(jobs, np.bool_)
-    front = 0
     total = 0.0
     ahead = 0.0  # the least that jobs still cost that have not started, from now on
     weight = 0.0  # of these jobs
-    for job in range(0 if greedy else jobs):
+    for job in range(jobs):
         ahead += problem.weight[job] * problem.run[choice[job]]
         weight += problem.weight[job]
     time = 0.0
-    place = 0
-    last = 0.0
+    front = 0
     while True:
-        if greedy:
-            while place < jobs and start_greedily(problem, scratch, order, started, time):
-                place += 1
-        else:
-            while front < jobs and started[order[front]]:
-                front += 1
-            for index in range(front, jobs):
-                job = order[index]
-                if started[job]:
-                    continue
-                if find(problem, scratch, job, choice[job], time, rule[job]):
-                    start(problem, scratch, job, choice[job], time)
-                    started[job] = True
-                    ahead -= problem.weight[job] * problem.run[choice[job]]
-                    weight -= problem.weight[job]
-                    place += 1
-                elif rule[job] & PATIENT and scratch.shadow[0] == 0.0:
-                    reserve(problem, scratch, choice[job], time)
+        while front < jobs and started[order[front]]:
+            front += 1
+        for index in range(front, jobs):
+            job = order[index]
+            if started[job]:
+                continue
+            if find(problem, scratch, job, choice[job], time, rule[job]):
+                start(problem, scratch, job, choice[job], time)
+                started[job] = True
+                ahead -= problem.weight[job] * problem.run[choice[job]]
+                weight -= problem.weight[job]
+            elif rule[job] & PATIENT and scratch.shadow[0] == 0.0:
+                reserve(problem, scratch, choice[job], time)
         free_reserved(scratch)
         settle(problem, scratch)
-        step = np.inf
         least = total + weight * time + ahead
         for index in range(scratch.counts[0]):
             job = scratch.active[index]
-            needs = scratch.left[job] / scratch.rate[job]
-            step = min(step, needs)
             least += problem.weight[job] * (time + scratch.left[job])
         if problem.goal == ENDS and least > most:
             return np.inf
-        if place < jobs:
-            for w in range(problem.windows.shape[0]):
-                if problem.windows[w, 2] > time:
-                    step = min(step, problem.windows[w, 2] - time)
+        waiting = scratch.counts[2] < jobs
+        step = next_event(problem, scratch, time, waiting)
         if step == np.inf:
-            return NEVER_S if place < jobs else judged(problem, total, last, scratch)
+            return NEVER_S if waiting else judged(problem, total, time, scratch)
         time += step
-        still = 0
-        for index in range(scratch.counts[0]):
-            job = scratch.active[index]
-            scratch.left[job] -= step * scratch.rate[job]
-            if scratch.left[job] > DONE_S:
-                scratch.active[still] = job
-                still += 1
-            else:
-                scratch.end[job] = time
-                leave(problem, scratch, job)
-                total += problem.weight[job] * time
-                last = time
-        scratch.counts[0] = still
+        total += go_on(problem, scratch, time, step)
 
 
 @compiled_lean
 def judged(problem, total, last, scratch):
-    """Return the value by the goal; ends break ties between plans that are equal by another one."""
+    """Return the value by the goal; `last`: the last end. Ends break ties between plans that are equal by another one."""
     if problem.goal == ENDS:
         return total
     if problem.goal == LAST_END:

@@ -10,7 +10,7 @@ import numpy as np
 from cohabit.core.ledger import Nodes
 from cohabit.model.plan import Ask
 from cohabit.policy.planning.anneal import improve
-from cohabit.policy.planning.forecast import NEVER_S, carry_out
+from cohabit.policy.planning.forecast import NEVER_S, act_greedily, carry_out
 from cohabit.policy.planning.problem import Ints, Way
 from cohabit.policy.planning.tables import PATIENT, Problem, Scratch, make_scratch
 
@@ -48,8 +48,8 @@ def find_plan(problem: Problem, last: Seed | None, evaluations: int, word: int) 
     """
     scratch = make_scratch(problem, int(problem.capacity[:, 0].max()))
     jobs = problem.jobs
-    greedy = _act_greedily(problem, scratch, np.arange(jobs))
-    acted = [greedy, *(_act_greedily(problem, scratch, order) for order in _orders(problem))]
+    greedy = _acted(problem, scratch, np.arange(jobs))
+    acted = [greedy, *(_acted(problem, scratch, order) for order in _orders(problem))]
     known = [seed for value, seed in acted if value < NEVER_S] + ([last] if last is not None else [])
     if not known:
         return None
@@ -74,15 +74,14 @@ def _orders(problem: Problem) -> list[Ints]:
     return [np.argsort(least, kind="stable"), np.argsort(problem.limit, kind="stable")]
 
 
-def _act_greedily(problem: Problem, scratch: Scratch, order: Ints) -> tuple[float, Seed]:
+def _acted(problem: Problem, scratch: Scratch, order: Ints) -> tuple[float, Seed]:
     """Return what the greedy form brings in this order of the queue, and the plan that does the same."""
-    rule = np.full(problem.jobs, PATIENT)
-    value = float(carry_out(problem, scratch, order, problem.first[:-1].copy(), rule, True, np.inf))
-    return value, Seed(scratch.order.copy(), scratch.ask[: problem.jobs].copy(), rule)
+    value = float(act_greedily(problem, scratch, order))
+    return value, Seed(scratch.order.copy(), scratch.ask[: problem.jobs].copy(), np.full(problem.jobs, PATIENT))
 
 
 def _value(problem: Problem, scratch: Scratch, plan: Seed) -> float:
-    return float(carry_out(problem, scratch, *plan, False, np.inf))
+    return float(carry_out(problem, scratch, *plan, np.inf))
 
 
 # ---- the last plan as plain data ------------------------------------------------------------------------------------
