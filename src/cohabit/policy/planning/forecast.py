@@ -194,7 +194,7 @@ def carry_out(problem, scratch, order, choice, rule, most):
 
 @compiled_lean
 def judged(problem, total, last, scratch):
-    """Return the value by the goal; `last`: the last end. Ends break ties between plans that are equal by another one."""
+    """Return the value by the goal; `last`: the last end. Ends break ties between plans equal by another goal."""
     if problem.goal == ENDS:
         return total
     if problem.goal == LAST_END:
