@@ -16,7 +16,7 @@ from cohabit.optimise.tables import Problem, prepare
 from cohabit.report.reproduction import render_page
 from cohabit.reproduce.joint import arrivals, sequences, static, traces
 from cohabit.reproduce.joint.estimates import document_of, requests_s, table
-from cohabit.reproduce.joint.plan import CAN_PLAN, CE_SAF, OURS, OURS_SAF, PLANNED, Plan, Sizes
+from cohabit.reproduce.joint.plan import CE_SAF, OURS, OURS_SAF, PLANNED, Plan, Sizes
 from cohabit.reproduce.papers import PAPERS, Options, Reproduction, reproduce
 from cohabit.reproduce.rows import contract
 from cohabit.reproduce.shepherd.lab import NODES, Case
@@ -57,7 +57,7 @@ def test_every_row_of_the_specification_is_measured_and_keeps_its_band(small: Re
     assert len(rows) == 17
     for name, about in rows.items():
         assert (found[name]["low"], found[name]["high"], found[name]["role"]) == (about.low, about.high, about.role)
-        absent = name.startswith("J.trinity") or (name.startswith("J.planned") and not CAN_PLAN)
+        absent = name.startswith("J.trinity")
         assert (found[name]["measured"] is None) == absent, name
     assert "instead of 36" in found["J.fcfs_gain_pct"]["note"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cohabit.core.timeline import Timeline
     from cohabit.core.view import View
     from cohabit.model.cluster import NodeGroup
-    from cohabit.model.plan import Ask, Move, Placement
+    from cohabit.model.plan import Ask, Move, Placement, Ranges
     from cohabit.model.profile import Tenant
     from cohabit.model.resources import Dimension
 
@@ -118,6 +118,28 @@ class Choosing(SharedPlacer, Protocol):
     def costs(self, row: int, asks: Sequence[Ask], view: View, begun: int) -> list[tuple[float, Ask]]:
         """Return the asks worth a start with what they cost more than the cheapest, relative to it, the cheapest first;
         `begun` jobs of the queue start already."""
+        ...
+
+
+class Intent(NamedTuple):
+    """What a plan of the queue wants now: starts in order, with their nodes, and what to remember."""
+
+    starts: tuple[tuple[int, Ask, Ranges], ...]
+    followed: bool  # the plan decides; otherwise the pass goes on without it
+    memory: dict[str, Any]
+
+
+@runtime_checkable
+class Planning(Choosing, Protocol):
+    """A placement that plans the queue as a whole before a pass, and says which jobs start now."""
+
+    @property
+    def name(self) -> str:
+        """The name under which its memory is kept."""
+        ...
+
+    def intent(self, queue: Sequence[int], ways_of: Callable[[int], list[Ask]], view: View) -> Intent:
+        """Return what the plan wants now; `ways_of` gives the ways in which a waiting job could run at all."""
         ...
 
 

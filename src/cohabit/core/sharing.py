@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.guaranteeing import recalled
-from cohabit.core.kernels.bundles import STRICT
+from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.ledger import Ledger, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.promises import Draft, Promises
-from cohabit.core.protocols import Choosing, Guarantor, Mover, PolicySet, SharedPlacer
+from cohabit.core.protocols import Choosing, Guarantor, Intent, Mover, Planning, PolicySet, SharedPlacer
 from cohabit.core.scan import QueueScan
 from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.model.command import Command, SetShares
-from cohabit.model.plan import Ask, Move, Placement, Plan, Start
+from cohabit.model.plan import Ask, Move, Placement, Plan, Ranges, Start
 from cohabit.model.units import FOREVER
 
 IN_VAIN = 64  # after this many different jobs found no nodes, all the others are compared with the nodes at once
@@ -32,8 +32,10 @@ IN_VAIN = 64  # after this many different jobs found no nodes, all the others ar
 def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer) -> Plan:
     """Start the jobs that fit, in order, as far as they break no promise and overtake no job past the age limit."""
     one = SharedPass(view, policies, placer)
+    if isinstance(placer, Planning):
+        one.consult(placer)
     one.keep_promises()
-    begun = -1
+    begun = FOREVER if one.follow() else -1
     while len(one.draft.begun) > begun:  # every start makes waiting cheaper for the others, where that is weighed
         begun = len(one.draft.begun) if one.choosing is not None else FOREVER
         one.scan(one.choose(one.unpromised(view.queue(policies.order))))
@@ -59,16 +61,20 @@ class SharedPass:
         self._room: dict[Takes, int] = {}  # the most nodes that have room: an upper bound for the rest of the pass
         self._not_before: dict[int, int] = {}  # jobs kept back until a promised job is expected to start
         self._up: NDArray[np.int64] | None = None  # nodes of each kind that take jobs
+        self._intent: Intent | None = None  # of a placement that plans
         self._trials: set[tuple[str, str, int, str]] = set()  # measuring runs of this pass: one of each is enough
 
     # ---- promises ---------------------------------------------------------------------------------------------------
 
     def keep_promises(self) -> None:
         """Start the jobs with promises that can start now; look for earlier starts for the others."""
-        self.promises.keep(self, self.depth)
+        self.promises.keep(self, CONSERVATIVE if self._is_followed() else self.depth)
 
     def start_promised(self, row: int, own: Ask) -> bool:
         """Start a promised job now, if it can; as it was to run, if its program's profile has changed meanwhile."""
+        kept = self.promises.kept.get(row)
+        if self._is_followed() and kept is not None and kept.latest_us > self.view.now_us:
+            return False  # the plan says when
         return self.start(row, [*self._asks(row), own])
 
     def not_before_us(self, row: int) -> int:
@@ -96,21 +102,58 @@ class SharedPass:
 
     def _priced(self, row: int, placer: Choosing) -> list[tuple[float, Ask]]:
         """Return the ways worth it with their regret, of those that enough nodes could hold if they were empty."""
+        return placer.costs(row, self._possible(row), self.view, len(self.draft.begun))
+
+    def _possible(self, row: int) -> list[Ask]:
+        """Return the ways to run a job that enough nodes could hold if they were empty."""
         ledger = self.view.ledger
         if self._up is None:
             used = ledger.up & (ledger.count > 0)
             self._up = np.bincount(ledger.kind[used], ledger.count[used], len(ledger.capacity)).astype(np.int64)
         possible = []
-        for ask in self.view.asks(row, placer):
+        for ask in self.view.asks(row, self.placer):
             holds = [bool(one) and bool((ledger.capacity[kind] >= one).all()) for kind, one in enumerate(ask.takes)]
             if self._up[holds].sum() >= ask.nodes:
                 possible.append(ask)
-        return placer.costs(row, possible, self.view, len(self.draft.begun))
+        return possible
 
     def promised_asks(self, row: int) -> list[Ask]:
         """Return the ways to run a job that depend on free nodes only, not on what else runs there."""
         asks = self._asks(row)
         return asks if not getattr(self.placer, "picky", False) else [ask for ask in asks if ask.exclusive]
+
+    # ---- plans ------------------------------------------------------------------------------------------------------
+
+    def consult(self, placer: Planning) -> None:
+        """Ask a placement that plans the queue what to do now."""
+        self._intent = placer.intent(self.view.queue(self.policies.order).tolist(), self._possible, self.view)
+        self.plan.memory[placer.name] = self._intent.memory
+
+    def follow(self) -> bool:
+        """Start what the plan wants now, and promise the first blocked jobs a start; return whether a plan decides.
+
+        A plan that starts nothing on an idle machine does not decide: nothing would ever happen.
+        """
+        if self._intent is None or not self._intent.followed:
+            return False
+        for row, ask, ranges in self._intent.starts:
+            if not self.draft.has(row) and not self._start_on(row, ask, ranges):
+                self.start(row, [ask])
+        if not self.draft.begun and not self.view.placed:
+            return False
+        for row in self.unpromised(self.view.queue(self.policies.order)).tolist():
+            self._promise(row)
+        return True
+
+    def _start_on(self, row: int, ask: Ask, ranges: Ranges) -> bool:
+        """Start a job on these nodes, if they are open to it."""
+        takes, parts = open_kinds(ask, row, self.view), self.draft.ledger().parts_of(ranges)
+        if parts is None or self._is_tried(row, ask) or not self.promises.open_to(row, takes).holds(parts, takes):
+            return False
+        return self._begin(row, ask, takes, parts)
+
+    def _is_followed(self) -> bool:
+        return self._intent is not None and self._intent.followed
 
     # ---- starts -----------------------------------------------------------------------------------------------------
 

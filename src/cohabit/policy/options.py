@@ -34,6 +34,8 @@ class PlacementOptions(NamedTuple):
     look_ahead: int = 6
     objective: str = "turnaround"
     unknown: str = ALONE
+    planned: bool = False
+    evaluations: int = 4000
 
 
 class GateOptions(NamedTuple):

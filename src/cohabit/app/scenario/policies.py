@@ -11,7 +11,7 @@ import numpy as np
 
 from cohabit.app.scenario.tables import PolicyConfig, Scenario
 from cohabit.app.scenario.typed_toml import refuse_for_root
-from cohabit.core.kernels.bundles import CONSERVATIVE
+from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.profile import Profile
@@ -36,11 +36,13 @@ from cohabit.policy.registry import (
 if TYPE_CHECKING:
     from cohabit.policy.degradation import Degradations
 
+MOST_EVALUATIONS = 1_000_000
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 CONCERNED = {  # the placements that a key of [policy] applies to
     "alpha": ("spread", "shepherd", "joint"), "beta": ("spread", "joint"), "scales": ("share", "spread", "joint"),
     "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",), "fairness": ("joint",),
     "unknown": ("joint",),
+    "planned": ("joint",), "evaluations": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",), "degradation": ("pair",),
     "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
@@ -74,6 +76,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
     options = _options(config, str(chosen.get("pairing", "greedy")), oversubscribe)
     placer = make_placement(chosen["placement"], options)
     backfill = backfill_named(chosen["backfill"])
+    _refuse_plans_without_promises(config, chosen["placement"], backfill.depth)
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):
         raise InputError(
@@ -151,7 +154,23 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
         config.look_ahead,
         _one_of("objective", config.objective, OBJECTIVES),
         _one_of("unknown", config.unknown, UNKNOWN),
+        config.planned,
+        _evaluations(config),
     )
+
+
+def _evaluations(config: PolicyConfig) -> int:
+    if not 1 <= config.evaluations <= MOST_EVALUATIONS:
+        what = f"evaluations = {config.evaluations} is not from 1 to {MOST_EVALUATIONS:,}"
+        raise InputError(what, "policy.evaluations", "leave it out for 4,000; more take longer")
+    return config.evaluations
+
+
+def _refuse_plans_without_promises(config: PolicyConfig, placement: object, depth: int) -> None:
+    """Refuse plans where no job is promised a start: nothing would bound how long a plan may pass over a job."""
+    if config.planned and placement == "joint" and depth in (STRICT, FIRST_FIT):
+        what = "planned = true needs promises, which bound how long a plan passes over a job"
+        raise InputError(what, "policy.backfill", "use easy, a depth or conservative")
 
 
 def _one_of(key: str, value: str, possible: Sequence[str]) -> str:
@@ -215,6 +234,8 @@ def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool =
     if names.get("partition") == GUARANTEE and not measured:
         found.append("nothing is corrected: partition 'guarantee' needs measurements (world.progress_s)")
     pairing = str(names.get("pairing", "greedy")) if placement == "pair" else ""
+    if config.evaluations != usual.evaluations and not config.planned and placement == "joint":
+        found.append("policy.evaluations has no effect without planned = true")
     unheeded = [key for key in said if key in UNHEEDED.get(pairing, ())]
     return found + [f"policy.{key} has no effect with pairing {pairing!r}" for key in unheeded]
 

@@ -141,6 +141,15 @@ class Joint(SharedNodes):
         return float(max(taken / whole for taken, whole, dimension in parts if dimension.name in counted))
 
 
+def by_form(options: PlacementOptions) -> Joint:
+    """Return the greedy form, or the one that plans short queues (planned.py)."""
+    if options.planned:
+        from cohabit.policy.placement.planned import Planned
+
+        return Planned(options)
+    return Joint(options)
+
+
 def spread_of(profile: Profile) -> float:
     """Return the relative error of the points of a profile's bandwidth curves, by how uneven neighbouring points are.
 

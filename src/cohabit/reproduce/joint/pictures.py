@@ -6,7 +6,7 @@ from typing import Any
 
 from cohabit.report.figures import Figure, bar, layout, level, line, safe
 from cohabit.reproduce.joint import ablations, arrivals, traces
-from cohabit.reproduce.joint.plan import CAN_PLAN, CE_SAF, OURS, OURS_SAF, PLANNED, Plan
+from cohabit.reproduce.joint.plan import CE_SAF, OURS, OURS_SAF, PLANNED, Plan
 from cohabit.reproduce.joint.sequences import CATALOGUE, ERROR, FORM, HIDDEN, STRATEGIES, violations_pct
 from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.sns import sequences
@@ -37,8 +37,7 @@ def _of_worlds(results: dict[str, Any], statistic: Any) -> dict[str, dict[str, f
         for one in STRATEGIES[world]:
             name = one if isinstance(one, str) else one.name
             found.setdefault(name, {})[words] = statistic(name)(members)
-    if CAN_PLAN:
-        found[PLANNED.name] = {WORLDS[CATALOGUE]: statistic(PLANNED.name)(_members(results, FORM))}
+    found[PLANNED.name] = {WORLDS[CATALOGUE]: statistic(PLANNED.name)(_members(results, FORM))}
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.reproduce.plans import PlanOf
 from cohabit.reproduce.sns.lab import HIDDEN, PROFILE_ERROR, Bench, Conditions, Strategy
 from cohabit.sim.streams import stream
@@ -13,7 +12,6 @@ BUNDLE = "cohabit"
 OURS = Strategy("cohabit", BUNDLE)
 OURS_SAF = Strategy("cohabit, smallest area first", BUNDLE, (("order", "saf"),))
 PLANNED = Strategy("cohabit, planned", BUNDLE, (("planned", True),))
-CAN_PLAN = "planned" in PolicyConfig.__struct_fields__  # else its rows are null and say so
 CE_SAF = Strategy("ce, smallest area first", "ce", (("order", "saf"),))
 OTHERS = ("ce", "ce-easy", "cs", "sns")  # what stands beside it everywhere
 LARGE_MACHINES = (8192, 32768)

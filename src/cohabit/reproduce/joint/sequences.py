@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cohabit.reproduce.joint.plan import CAN_PLAN, CE_SAF, FULL, MEASURED, OTHERS, OURS, OURS_SAF, PLANNED, Plan, Sizes
-from cohabit.reproduce.rows import Claim, Row, joined, missing, own, stated
+from cohabit.reproduce.joint.plan import CE_SAF, FULL, MEASURED, OTHERS, OURS, OURS_SAF, PLANNED, Plan, Sizes
+from cohabit.reproduce.rows import Claim, Row, joined, own, stated
 from cohabit.reproduce.sns import sequences
 from cohabit.reproduce.sns.lab import Conditions, Strategy
 from cohabit.reproduce.sns.sequences import Sequence20, Sequences, Statistic, count_of_36, extreme_gain, mean_gain
@@ -38,7 +38,7 @@ def tasks(plan: Plan) -> list[Task]:
         sets, count = _size(sizes, world)
         benches = [plan.drawn(number) if world == HIDDEN else plan.bench for number in range(sets)]
         found += sequences.chunked(world, benches, count, sizes.jobs, seed, STRATEGIES[world], conditions, RUN_S)
-    planned, main = ("ce", PLANNED), [plan.bench] * sizes.sets if CAN_PLAN else []
+    planned, main = ("ce", PLANNED), [plan.bench] * sizes.sets
     return found + sequences.chunked(FORM, main, sizes.sequences, sizes.jobs, seed, planned, MEASURED, PLANNED_S)
 
 
@@ -86,13 +86,11 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         for strategy in STRATEGIES[world]:
             name = strategy if isinstance(strategy, str) else strategy.name
             found += [_measured(plan, results, one) for one in _beside(world, words, name) if name != "ce"]
-    planned = _beside(FORM, WORLDS[CATALOGUE][0], PLANNED.name) if CAN_PLAN else []
+    planned = _beside(FORM, WORLDS[CATALOGUE][0], PLANNED.name)
     return found + [_measured(plan, results, one) for one in planned]
 
 
 def _measured(plan: Plan, results: dict[str, Any], claim: Claim) -> Row:
-    if claim.of == FORM and not CAN_PLAN:
-        return missing(claim.about, "the policy has no planned form yet")
     sets = sequences.gathered(claim.of, results)
     seeds, each = _size(FULL, claim.of)
     size = joined(plan.shortened(len(sets), seeds, "seeds"), plan.shortened(len(sets[0]), each, "sequences of a set"))
