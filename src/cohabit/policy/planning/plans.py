@@ -15,7 +15,7 @@ from cohabit.policy.planning.problem import Ints, Way
 from cohabit.policy.planning.tables import PATIENT, Problem, Scratch, make_scratch
 
 WORD = 2**64
-MOST_WORK = 4_000_000  # forecasts times jobs times nodes for one plan: a long queue gets fewer forecasts
+MOST_WORK = 1_500_000  # forecasts times jobs times nodes for one plan: a long queue gets fewer forecasts
 
 
 class Seed(NamedTuple):
