@@ -192,7 +192,7 @@ def test_grid_engine_has_a_list_of_its_own(captured: Captured, ann: Account) -> 
         assert isinstance(said, str), words
         assert "is not on the list" in said or "is not a command that is run here" in said, (words, said)
     for more in (["-V"], ["-u", "x"], ["-v", "LD_PRELOAD=x"], ["-now", "y"], ["-N", "-V"], ["-r", "y"], ["/etc/shadow"],
-                 ["-pe", "mpi", "-V"], ["-P", "x"], ["-clear", "y"]):  # fmt: skip
+                 ["-pe", "mpi", "-V"], ["-P", "-V"], ["-clear", "y"]):  # fmt: skip
         assert "is not on the list" in captured.command(*QSUB, *more, given=SCRIPT, uid=ann.uid), more
     assert "refused" in captured.command(*QSUB, given=SCRIPT, uid=0)
     assert captured.ran() == []

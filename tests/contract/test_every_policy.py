@@ -20,6 +20,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.decide import decide
 from cohabit.core.explain import why_waiting
 from cohabit.core.ledger import Ledger
+from cohabit.core.trust import Trust
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, StartJob
 from cohabit.model.errors import InputError
@@ -103,7 +104,7 @@ def picture(core: SchedulerCore) -> dict[str, Any]:
     """All of the state that a decision could depend on."""
     constant_or_kept_to_save_time = ("cluster", "kinds", "usable_kinds", "nodes_by_kind", "described", "kept")
     return {
-        name: copy.deepcopy(vars(value) if isinstance(value, Ledger) else value)
+        name: copy.deepcopy(vars(value) if isinstance(value, Ledger | Trust) else value)
         for name, value in vars(core.state).items()
         if name not in constant_or_kept_to_save_time
     }

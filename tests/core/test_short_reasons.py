@@ -135,7 +135,7 @@ def whole_before_a_window() -> Story:
         (promised, "j", 1, "needs 3 empty nodes, 1 is empty; promised a start within 3.3 min on 3 nodes"),
         (behind_a_promise, "late", 1, "needs 1 empty node, 1 is empty, but a start now would delay job j"),
         (whole_nodes, "j", 1, "needs 3 nodes, 1 idle"),
-        (whole_behind_the_head, "late", 1, "needs 2 nodes, 1 idle"),
+        (whole_behind_the_head, "late", 1, "needs 2 nodes, 1 idle; 1 job ahead of it"),
         (
             whole_before_a_window,
             "j",

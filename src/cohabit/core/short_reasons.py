@@ -89,7 +89,8 @@ class ShortReasons:
             self._idle[number] = int(view.idle_by_kind()[view.usable(row)].sum())
         idle = self._idle[number]
         if need > idle:
-            return f"needs {counted(need, 'node')}, {idle} idle"
+            text = f"needs {counted(need, 'node')}, {idle} idle"
+            return f"{text}; {counted(place, 'job')} ahead of it" if place else text
         if place == 0 or (view.kinds.windows and open_nodes(view, row) < need):
             text = f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
             return "; ".join(filter(None, (text, self._closed(row, number))))

@@ -46,7 +46,7 @@ class Trust:
 
     def restore(self, specs: Sequence[Job | None]) -> None:
         """Compute the circles of all rows anew, from the jobs of a checkpoint."""
-        self.__init__(self.share_with, len(specs))  # type: ignore[misc]
+        self._circles, self._of_row = {}, np.full(len(specs), TRUSTS_NONE, np.int64)
         for row, job in enumerate(specs):
             if job is not None:
                 self.note(row, job)
