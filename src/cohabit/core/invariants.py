@@ -54,8 +54,9 @@ def check_promises(state: State, now_us: int) -> None:
     ledger = state.ledger
     assert ledger is not None
     assert set(ledger.promised_in) == set(state.promises), "a promise has no nodes, or nodes no promise"
+    agreed = {} if state.coupled is None else {state.rows[name]: one.agreed_us for name, one in state.coupled.agreed}
     for row, one in state.promises.items():
-        assert state.jobs[STATE, row] == QUEUED, f"row {row} has a promise and does not wait"
+        assert state.jobs[STATE, row] == QUEUED or row in agreed, f"row {row} has a promise and does not wait"
         assert ranges_of(ledger.nodes_promised_to(row)) == one.ranges, f"row {row} is promised other nodes"
         assert one.expected_us <= one.latest_us
         for index in ledger.promised_in[row]:

@@ -65,7 +65,6 @@ class Desk:
         self.state, self.applier, self.order = state, applier, order
         if state.coupled is None:
             coupling.scheme.check()
-            schemes.refuse_on_shared_nodes(coupling.scheme, state.ledger is None)
             protocol_state = MatesState(coupling.domain, peers=coupling.peers)
             state.coupled = CoupledState(coupling.scheme, coupling.rank, protocol_state, file_scheme=coupling.scheme)
         self.start: Callable[[int, int, int], None] = _not_set  # set by the core
@@ -203,7 +202,8 @@ class Desk:
             self.tell(now_us, Reserved(job.group, attempt, True))
         else:
             waits = self.state.jobs[STATE, row] == BLOCKED
-            estimate_us = self._plan_for(now_us, name, now_us) if waits else NEVER
+            agreed_us = NEVER if self.state.ledger is None else job.agreed_us  # on shared nodes it stays
+            estimate_us = self._plan_for(now_us, name, max(now_us, agreed_us)) if waits else NEVER
             if attempt:
                 self.tell(now_us, Reserved(job.group, attempt, False, "it finds no nodes now", estimate_us))
             elif estimate_us > 0:
@@ -341,6 +341,7 @@ class Desk:
         job = self.about.jobs[name]
         job.yielded_us = job.agreed_us = NEVER
         self.about.aside.pop(name, None)
+        self.state.withdraw_promise(self.state.rows[name])
         self.applier.enter_queue(now_us, self.state.rows[name])
 
     def _holding(self) -> list[int]:
@@ -410,12 +411,20 @@ class Desk:
         agrees = self.about.scheme_of(name).scheme == AGREE
         if not agrees and self.state.jobs[STATE, row] != QUEUED:
             return NEVER
-        start_us, kinds = agreeing.earliest_start(self.state, self.order, now_us, row, not_before_us)
+        promise, kinds = None, tuple[int, ...]()
+        if self.state.ledger is None:
+            start_us, kinds = agreeing.earliest_start(self.state, self.order, now_us, row, not_before_us)
+        else:
+            policies = self.applier.policies
+            promise = agreeing.earliest_on_shared_nodes(self.state, policies, now_us, row, not_before_us)
+            start_us = FOREVER if promise is None else promise.latest_us
         if start_us == FOREVER:
             return NEVER
         if agrees:
             if self.state.jobs[STATE, row] == QUEUED:
                 self.applier.leave_queue(row)
+            if promise is not None:
+                self.state.promise(promise)
             job.agreed_us, job.agreed_kinds, job.yielded_us = start_us, kinds, now_us
             self.about.aside[name] = True
         return start_us - now_us
