@@ -63,7 +63,9 @@ def check_promises(state: State, now_us: int) -> None:
             kind, residents = int(ledger.kind[index]), ledger.residents[index]
             assert ledger.up[index], f"row {row} is promised nodes that take no jobs"
             late = any(
-                state.jobs[EXPECTED, other] > state.jobs[START, other] + state.jobs[LIMIT, other] for other in residents
+                state.jobs[EXPECTED, other] > state.jobs[START, other] + state.jobs[LIMIT, other]
+                or state.spec(other).mates is not None  # it may have held its nodes before it started
+                for other in residents
             )
             if late or one.latest_us <= now_us:
                 continue

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from cohabit.core.core import SchedulerCore
-from cohabit.core.mates.agreeing import earliest_on_shared_nodes, earliest_start
+from cohabit.core.mates.agreeing import earliest
 from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.mates.state import MatesState
 from cohabit.model.cluster import Cluster, NodeGroup
@@ -28,7 +28,9 @@ def busy(mate: bool = True) -> SchedulerCore:
 
 def start_of(core: SchedulerCore, name: str, not_before_s: int = 0) -> tuple[int, tuple[int, ...]]:
     row, now_us = core.state.rows[name], 10 * SECOND
-    return earliest_start(core.state, core.policies.order, now_us, row, not_before_s * SECOND)
+    found = earliest(core.state, core.policies, now_us, row, max(now_us, not_before_s * SECOND))
+    assert found is not None
+    return found.start_us, found.kinds
 
 
 def test_a_job_could_start_after_the_head_of_the_queue() -> None:
@@ -46,8 +48,8 @@ def test_a_start_is_not_before_the_mates_could() -> None:
 
 def shared_start_of(core: SchedulerCore, name: str, not_before_s: int = 0) -> float:
     row, now_us = core.state.rows[name], 10 * SECOND
-    found = earliest_on_shared_nodes(core.state, core.policies, now_us, row, not_before_s * SECOND)
-    return inf if found is None else found.latest_us / SECOND
+    found = earliest(core.state, core.policies, now_us, row, max(now_us, not_before_s * SECOND))
+    return inf if found is None else found.start_us / SECOND
 
 
 @pytest.mark.parametrize("placement", ["share", "spread"])
