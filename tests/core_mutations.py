@@ -363,7 +363,7 @@ MODULES: dict[str, Module] = {
     "mates/agreeing": _module(
         "core/mates/test_agreeing.py",
         ("            timeline.add(start_us, start_us + length_us, -counts)\n", "            pass\n"),
-        ("planned(view.limit_us(row)), max(not_before_us, now_us)", "planned(view.limit_us(row)), now_us"),
+        ("view.usable(row), length_us, not_before_us)", "view.usable(row), length_us, now_us)"),
         ("if other != row]", "]"),
     ),
     "mates/coordinator": _module(

@@ -134,7 +134,7 @@ def write_sites(scene: Scene, folder: Path) -> dict[str, Path]:
 
 def _site(scene: Scene, domain: Domain, ports: dict[str, int]) -> list[str]:
     own = asdict(domain) | {"nodes": None, "clock_offset_s": None, "listen": f"127.0.0.1:{ports[domain.name]}"}
-    lines = [f"nodes = {domain.nodes}", "[policy]", 'name = "ce-easy"', "[domain]", *settings(own)]
+    lines = [f"nodes = {domain.nodes}", "[policy]", f'name = "{scene.policy}"', "[domain]", *settings(own)]
     for other in scene.domains:
         if other is not domain:
             url = f"http://127.0.0.1:{ports[other.name]}"

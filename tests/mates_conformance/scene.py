@@ -91,6 +91,7 @@ class Scene:
     as_live: bool = False  # simulated with a site's ask_s and retry_s, and with messages that take a millisecond
     starts: Mapping[str, float | None] = field(default_factory=dict)
     deadlock: bool | None = None  # whether one must be named; None: not said
+    policy: str = "ce-easy"
     until_s: float = TRACE_END_S  # who has not started by then never does
 
     @property

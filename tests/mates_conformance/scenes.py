@@ -85,7 +85,7 @@ def schemes() -> Iterator[Scene]:
                 },
                 deadlock=False,
             )
-    yield Scene(
+    agreed = Scene(
         "agree/agree",
         (Domain("alpha", 4, "agree"), Domain("beta", 4, "agree")),
         (
@@ -96,6 +96,8 @@ def schemes() -> Iterator[Scene]:
         ),
         starts={"a1": 300.0 + LEAD, "b1": 300.0 + LEAD, "c": 30.0},
     )
+    yield agreed
+    yield replace(agreed, name="agree/agree on shared nodes", policy="cs")
     yield Scene(
         "an unsubmitted mate",
         (Domain("alpha", 4), Domain("beta", 4, "yield")),

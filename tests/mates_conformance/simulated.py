@@ -31,7 +31,7 @@ def write_scenario(scene: Scene, folder: Path) -> Path:
         lines += ["[[coupling.window]]", *settings(asdict(window))]
     for domain in scene.domains:
         lines += ["[[domain]]", *settings(asdict(domain) | {"nodes": None}), f"cluster = {domain.nodes}"]
-        lines += [f'jobs = "{domain.name}.csv"', 'policy = "ce-easy"']
+        lines += [f'jobs = "{domain.name}.csv"', f'policy = "{scene.policy}"']
         for trouble in scene.trouble:
             if trouble.domain == domain.name:
                 said = {key: value for key, value in asdict(trouble).items() if value not in (None, "")}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,13 @@ def judge(scene: Scene, places: tuple[Path, Path], grain_s: float) -> None:
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name.replace(" ", "-"))
 def test_a_scene_of_the_paper(scene: Scene, places: tuple[Path, Path]) -> None:
     judge(scene, places, GRAIN_S)
+
+
+@pytest.mark.parametrize("seed", few(range(1000, 1040), 4))
+def test_a_random_scene_on_shared_nodes(seed: int, places: tuple[Path, Path]) -> None:
+    scene = random_scene(seed)
+    domains = tuple(replace(one, scheme="agree") for one in scene.domains)
+    judge(replace(scene, domains=domains, policy="cs"), places, RANDOM_GRAIN_S)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -75,7 +75,7 @@ class Applier:
         self.arrivals: list[int] = []
         self.commands: list[Command] = []
         self.reasons: list[str] = []  # why nodes are divided anew at the end of this step
-        self.desk = None if policies.mates is None else Desk(state, self, policies.mates, policies.order)
+        self.desk = None if policies.mates is None else Desk(state, self, policies.mates)
 
     def apply(self, now_us: int, event: fact.Event) -> bool:
         """Change the state; True if a scheduling pass is due."""

@@ -128,15 +128,9 @@ def _still_possible(state: State, action: Start) -> bool:
 
 def _promise(state: State, action: Promise) -> None:
     """Make or change a promise on shared nodes."""
-    ledger, row = state.ledger, action.row
-    assert ledger is not None
+    row = action.row
     if state.jobs[STATE, row] == QUEUED:
-        if row not in state.promises or state.promises[row].ranges != action.ranges:
-            ledger.unpromise(row)
-            parts = ledger.parts_of(action.ranges)
-            assert parts is not None
-            ledger.promise(row, parts)
-        state.promises[row] = action
+        state.promise(action)
         state.jobs[RESERVED, row] = action.latest_us
         if state.jobs[PROMISED, row] < 0:
             state.jobs[PROMISED, row] = action.latest_us

@@ -220,7 +220,7 @@ class SchedulerCore:
     def _place(self, now_us: int, row: int) -> bool:
         """Give this job nodes before all others, if enough are idle for its whole limit."""
         state, queued = self.state, self.state.jobs[STATE, row] == QUEUED
-        plan = place_one(self.view(now_us), self.policies, row) if state.ledger is None else None
+        plan = place_one(self.view(now_us), self.policies, row)
         if plan is None:
             return False
         if not queued:

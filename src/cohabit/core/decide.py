@@ -14,9 +14,9 @@ from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
 from cohabit.core.scan import QueueScan
-from cohabit.core.sharing import decide_on_shared_nodes
+from cohabit.core.sharing import SharedPass, decide_on_shared_nodes
 from cohabit.core.timeline import Timeline, planned
-from cohabit.core.together import decide_in_groups
+from cohabit.core.together import GroupPass, decide_in_groups
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Reserve, Start
 from cohabit.model.units import FOREVER, SECOND
@@ -62,8 +62,22 @@ def decide(view: View, policies: PolicySet) -> Plan:
     return plan
 
 
+def pass_on_shared_nodes(view: View, policies: PolicySet) -> SharedPass | GroupPass:
+    """Return a pass over shared nodes in which nothing has been decided yet."""
+    if isinstance(policies.placer, GroupPlacer):
+        return GroupPass(view, policies, policies.placer)
+    assert isinstance(policies.placer, SharedPlacer)
+    return SharedPass(view, policies, policies.placer)
+
+
 def place_one(view: View, policies: PolicySet, row: int) -> Plan | None:
     """Start this job now on nodes that were reserved for it; None if there are none, or a gate keeps it back."""
+    if not policies.placer.exclusive:
+        one = pass_on_shared_nodes(view, policies)
+        own = [view.promises[row].ask] if row in view.promises else one.promised_asks(row)[:1]
+        started = any(one.start_promised(row, ask) for ask in own)
+        one.keeper.close(one.plan)
+        return one.plan if started else None
     keeper, plan = Gatekeeper(view, policies.gates), Plan()
     placed = _start(row, view, policies, keeper, view.timeline(without=row), view.idle_nodes(), plan)
     keeper.close(plan)

@@ -54,15 +54,18 @@ def check_promises(state: State, now_us: int) -> None:
     ledger = state.ledger
     assert ledger is not None
     assert set(ledger.promised_in) == set(state.promises), "a promise has no nodes, or nodes no promise"
+    agreed = {} if state.coupled is None else {state.rows[name]: one.agreed_us for name, one in state.coupled.agreed}
     for row, one in state.promises.items():
-        assert state.jobs[STATE, row] == QUEUED, f"row {row} has a promise and does not wait"
+        assert state.jobs[STATE, row] == QUEUED or row in agreed, f"row {row} has a promise and does not wait"
         assert ranges_of(ledger.nodes_promised_to(row)) == one.ranges, f"row {row} is promised other nodes"
         assert one.expected_us <= one.latest_us
         for index in ledger.promised_in[row]:
             kind, residents = int(ledger.kind[index]), ledger.residents[index]
             assert ledger.up[index], f"row {row} is promised nodes that take no jobs"
             late = any(
-                state.jobs[EXPECTED, other] > state.jobs[START, other] + state.jobs[LIMIT, other] for other in residents
+                state.jobs[EXPECTED, other] > state.jobs[START, other] + state.jobs[LIMIT, other]
+                or state.spec(other).mates is not None  # it may have held its nodes before it started
+                for other in residents
             )
             if late or one.latest_us <= now_us:
                 continue

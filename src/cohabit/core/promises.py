@@ -106,6 +106,11 @@ class Promises:
 
     # ---- keeping ----------------------------------------------------------------------------------------------------
 
+    @property
+    def made(self) -> int:
+        """How many jobs of the queue have a promise. Starts agreed on with mates in other domains do not count."""
+        return sum(self._view.is_queued(row) for row in self.kept)
+
     def keep(self, one: Passing, depth: int) -> None:
         """Start the promised jobs that can start now, in the order of their promises, and renew the other promises.
 
@@ -113,6 +118,8 @@ class Promises:
         its nodes are lost, its start was refused, or a job has outlived its request.
         """
         view = self._view
+        for row in [row for row in self.kept if not view.is_queued(row) and self._has_lost_nodes(row)]:
+            self.withdraw(row)  # agreed on with mates: it is tried at its time, and agreed on anew if there is no room
         if self._refused() or any(self._has_lost_nodes(row) for row in self.kept):
             self._keep_anew(one)
             return
@@ -120,6 +127,8 @@ class Promises:
         while version != self._draft.version:  # a start or a moved promise may make room for another start
             version = self._draft.version
             for row, old in sorted(self.kept.items(), key=lambda one: one[1].latest_us):
+                if not view.is_queued(row):
+                    continue
                 refused_us = view.refused_until.get(row, 0)
                 if refused_us <= view.now_us and one.start_promised(row, old.ask):
                     continue
@@ -131,7 +140,7 @@ class Promises:
                     self._renew(row, one.promised_asks(row), not_before_us)
 
     def _keep_anew(self, one: Passing) -> None:
-        view, old = self._view, dict(self.kept)
+        view, old = self._view, {row: one for row, one in self.kept.items() if self._view.is_queued(row)}
         rows = [*self._refused(), *sorted(old, key=lambda row: old[row].latest_us)]
         for row in old:
             self.withdraw(row)
@@ -167,6 +176,15 @@ class Promises:
         found = self._best(row, asks, not_before_us)
         if found is not None:
             self._note(row, *found)
+
+    def earliest(self, row: int, asks: Iterable[Ask], not_before_us: int) -> Promise | None:
+        """Return the earliest start that could be agreed on with mates in other domains; it breaks no promise."""
+        self._draft.unpromise(row)
+        found = self._best(row, asks, not_before_us)
+        if found is None:
+            return None
+        ask, latest_us, _, parts = found
+        return Promise(row, latest_us, latest_us, ranges_of(self._draft.ledger().lowest(parts)), ask)
 
     def _renew(self, row: int, asks: Sequence[Ask], not_before_us: int = 0) -> None:
         """Move a promise earlier where that is possible now, and to nodes that no other job could use now."""

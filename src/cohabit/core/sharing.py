@@ -87,7 +87,7 @@ class SharedPass:
         return rows[~np.isin(rows, list(known))] if known else rows
 
     def _may_promise(self) -> bool:
-        return len(self.promises.kept) < self.depth
+        return self.promises.made < self.depth
 
     def _promise(self, row: int) -> None:
         """Promise a start to a job that cannot start now, if it is among the first that cannot."""

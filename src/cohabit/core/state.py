@@ -146,6 +146,7 @@ class State:
         """Free the row of a finished job."""
         job = self.specs[row]
         assert job is not None
+        self.withdraw_promise(row)
         del self.rows[job.job_id]
         array = job.job_id.rpartition("_")[0]
         if self.members.get(array, {}).pop(row, row) is None and not self.members[array]:
@@ -193,6 +194,16 @@ class State:
         self.slots = np.concatenate([self.slots, np.zeros_like(self.slots)], axis=1)
 
     # ---- shared nodes -------------------------------------------------------------------------------------------
+
+    def promise(self, one: Promise) -> None:
+        """Promise a job a start on shared nodes, or change its promise."""
+        assert self.ledger is not None
+        if one.row not in self.promises or self.promises[one.row].ranges != one.ranges:
+            self.ledger.unpromise(one.row)
+            parts = self.ledger.parts_of(one.ranges)
+            assert parts is not None
+            self.ledger.promise(one.row, parts)
+        self.promises[one.row] = one
 
     def withdraw_promise(self, row: int) -> None:
         """Forget the start promised to a job."""

@@ -36,7 +36,7 @@ def decide_in_groups(view: View, policies: PolicySet, placer: GroupPlacer) -> Pl
         if kept.isdisjoint(group) and not one.start(group):
             if depth == STRICT or view.aged(np.array(group)).any():
                 break
-            if len(one.promises.kept) < depth:
+            if one.promises.made < depth:
                 one.promise(group)
     one.plan.wake_us = min(next_chance(view), one.promises.next_us())
     one.keeper.close(one.plan)

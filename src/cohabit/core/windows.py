@@ -156,7 +156,7 @@ def _split_anew(state: State, now_us: int) -> None:
     if state.ledger is not None:
         state.ledger = _ledger_by(state, state.ledger, old, now_us)
     if state.coupled is not None:
-        for name, job in state.coupled.agreed:
+        for name, job in state.coupled.agreed if state.ledger is None else ():
             end_us = job.agreed_us + (int(state.jobs[LIMIT, state.rows[name]]) or SECOND)
             job.agreed_kinds = _spread(job.agreed_kinds, old, new, job.agreed_us, end_us)
     state.gauges[RELEASED], state.gauges[HEAD] = 1, -1

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.core.core import SchedulerCore
 from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.mates.schemes import (
     next_release_us,
@@ -17,13 +14,10 @@ from cohabit.core.mates.schemes import (
     when_not_together,
 )
 from cohabit.core.mates.state import MatesState
-from cohabit.core.protocols import Coupling
 from cohabit.model.errors import InputError
 from cohabit.model.peer import NEVER
 from cohabit.model.scheme import HOLD, YIELD, Scheme
 from cohabit.model.units import FOREVER, SECOND
-from tests.support.builders import policies
-from tests.support.clusters import SHARED
 
 ROOM = {"job_nodes": 10, "held_nodes": 0, "all_nodes": 100, "yields": 0}
 
@@ -85,10 +79,3 @@ def test_no_release_if_it_is_off() -> None:
 def test_settings_that_cannot_be_meant_are_refused(wrong: Scheme) -> None:
     with pytest.raises(InputError):
         wrong.check()
-
-
-def test_agree_is_refused_where_jobs_share_nodes() -> None:
-    agree = Coupling("a", 0, Scheme(scheme="agree"))
-    with pytest.raises(InputError, match="agree reserves whole nodes"):
-        SchedulerCore(SHARED, replace(policies("age", "first-fit", None, "share"), mates=agree))
-    SchedulerCore(SHARED, replace(policies("age", "first-fit", None, "share"), mates=Coupling("a")))  # hold may

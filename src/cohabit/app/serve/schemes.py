@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cohabit.core.core import SchedulerCore
-from cohabit.core.mates.schemes import refuse_on_shared_nodes
 from cohabit.core.protocols import Coupling
 from cohabit.model.scheme import Scheme
 
@@ -25,5 +24,4 @@ def changed_in_file(core: SchedulerCore, file: Coupling | None) -> Scheme | None
     about = core.state.coupled
     if about is None or file is None or file.scheme == about.file_scheme:
         return None
-    refuse_on_shared_nodes(file.scheme, core.policies.placer.exclusive)
     return file.scheme

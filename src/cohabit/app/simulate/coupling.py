@@ -19,7 +19,6 @@ from cohabit.app.simulate.coupling_scenario import CANCEL, domain_scenario, star
 from cohabit.app.simulate.preparation import Prepared, prepare
 from cohabit.app.simulate.stepping import Observer, Stepper
 from cohabit.core.mates.deadlock import describe
-from cohabit.core.mates.schemes import refuse_on_shared_nodes
 from cohabit.core.protocols import Coupling
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group, Member, Terms, make_group
@@ -107,7 +106,6 @@ def prepare_domains(scenario: Scenario, workloads: Mapping[str, Workload] | None
             where = f"domain {domain.name}: {error.where}" if error.where else f"domain {domain.name}"
             raise InputError(error.what, where, error.fix) from error
         scheme = scheme_of(domain, domain.policy)
-        refuse_on_shared_nodes(scheme, prepared.policies.placer.exclusive)
         peers = tuple(other.name for other in scenario.domain if other is not domain)
         names = prepared.policies.names | {"scheme": scheme.scheme if scheme.enabled else NONE}
         policies = replace(prepared.policies, mates=Coupling(domain.name, rank, scheme, peers), names=names)

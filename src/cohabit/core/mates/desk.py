@@ -52,7 +52,6 @@ from cohabit.model.units import FOREVER, SECOND
 if TYPE_CHECKING:
     from cohabit.core.apply import Applier
     from cohabit.core.protocols import Coupling
-    from cohabit.core.protocols import Order as QueueOrder
 
 MOST_REFUSALS_KEPT = 20
 SERVE_AGAIN_AFTER_US = 60 * SECOND  # the served group may not start for other reasons: do not release in vain for ever
@@ -61,11 +60,10 @@ SERVE_AGAIN_AFTER_US = 60 * SECOND  # the served group may not start for other r
 class Desk:
     """One domain's jobs with mates."""
 
-    def __init__(self, state: State, applier: Applier, coupling: Coupling, order: QueueOrder) -> None:
-        self.state, self.applier, self.order = state, applier, order
+    def __init__(self, state: State, applier: Applier, coupling: Coupling) -> None:
+        self.state, self.applier = state, applier
         if state.coupled is None:
             coupling.scheme.check()
-            schemes.refuse_on_shared_nodes(coupling.scheme, state.ledger is None)
             protocol_state = MatesState(coupling.domain, peers=coupling.peers)
             state.coupled = CoupledState(coupling.scheme, coupling.rank, protocol_state, file_scheme=coupling.scheme)
         self.start: Callable[[int, int, int], None] = _not_set  # set by the core
@@ -203,7 +201,8 @@ class Desk:
             self.tell(now_us, Reserved(job.group, attempt, True))
         else:
             waits = self.state.jobs[STATE, row] == BLOCKED
-            estimate_us = self._plan_for(now_us, name, now_us) if waits else NEVER
+            not_before_us = now_us if self.state.ledger is None else job.agreed_us  # on shared nodes it stays
+            estimate_us = self._plan_for(now_us, name, not_before_us) if waits else NEVER
             if attempt:
                 self.tell(now_us, Reserved(job.group, attempt, False, "it finds no nodes now", estimate_us))
             elif estimate_us > 0:
@@ -341,6 +340,7 @@ class Desk:
         job = self.about.jobs[name]
         job.yielded_us = job.agreed_us = NEVER
         self.about.aside.pop(name, None)
+        self.state.withdraw_promise(self.state.rows[name])
         self.applier.enter_queue(now_us, self.state.rows[name])
 
     def _holding(self) -> list[int]:
@@ -410,15 +410,15 @@ class Desk:
         agrees = self.about.scheme_of(name).scheme == AGREE
         if not agrees and self.state.jobs[STATE, row] != QUEUED:
             return NEVER
-        start_us, kinds = agreeing.earliest_start(self.state, self.order, now_us, row, not_before_us)
-        if start_us == FOREVER:
-            return NEVER
-        if agrees:
+        found = agreeing.earliest(self.state, self.applier.policies, now_us, row, max(not_before_us, now_us))
+        if found is not None and agrees:
             if self.state.jobs[STATE, row] == QUEUED:
                 self.applier.leave_queue(row)
-            job.agreed_us, job.agreed_kinds, job.yielded_us = start_us, kinds, now_us
+            if found.promise is not None:
+                self.state.promise(found.promise)
+            job.agreed_us, job.agreed_kinds, job.yielded_us = found.start_us, found.kinds, now_us
             self.about.aside[name] = True
-        return start_us - now_us
+        return NEVER if found is None else found.start_us - now_us
 
     def _expects(self, now_us: int, name: str, at_us: int) -> list[Input]:
         """Reserve nodes from the instant at which the mates could start; tell them if it takes longer here."""

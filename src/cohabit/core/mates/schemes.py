@@ -6,20 +6,9 @@ scheme; nothing here knows the scheme of the other side. The protocol starts two
 
 from __future__ import annotations
 
-from cohabit.model.errors import InputError
 from cohabit.model.peer import NEVER
-from cohabit.model.scheme import AGREE, HOLD, YIELD, Scheme
+from cohabit.model.scheme import HOLD, YIELD, Scheme
 from cohabit.model.units import FOREVER
-
-
-def refuse_on_shared_nodes(scheme: Scheme, exclusive: bool) -> None:
-    """Refuse the scheme agree where jobs share nodes: it reserves nodes, and shared nodes have no reservations yet."""
-    if scheme.scheme == AGREE and not exclusive:
-        raise InputError(
-            "scheme agree reserves whole nodes, but the policy lets jobs share nodes",
-            "coscheduling",
-            "use the scheme hold or yield, or a policy that gives out whole nodes",
-        )
 
 
 def when_not_together(

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
 from cohabit.core.core import SchedulerCore
-from cohabit.core.mates.schemes import refuse_on_shared_nodes
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import PROBLEMS, Identified, Service, operator, reply
 from cohabit.live.api.shapes import Seconds, Shape, Short
@@ -74,7 +73,6 @@ async def change(wanted: SchemeChange, parts: Service, caller: Identified) -> Re
     before = await parts.controller.ask(lambda core: _scheme(core, job))
     changed = msgspec.structs.replace(before, **{_key(name): _value(name, value) for name, value in fields.items()})
     changed.check()
-    refuse_on_shared_nodes(changed, parts.living.policies.placer.exclusive)
     words = " ".join(f"{name}={value}" for name, value in fields.items())
     about = f"job {job}: {words}" if job else words
     await parts.change(caller, "set coscheduling", about, parts.controller.set_scheme(changed, job))
