@@ -19,7 +19,7 @@ from cohabit.whole_files import replacing
 POLICY = "cohabit"
 BESIDE = {  # keys beside a bundle: on one server jobs get the cores they ask for, side by side
     "cohabit": (
-        'unknown = "cores"  # programs that nobody has profiled share cores; "alone": they run alone and are measured',
+        'unknown = "cores"  # programs without a profile share cores; "alone": they run alone and are measured',
         'partition = "none"  # or "guarantee": the cache is divided, and every job has ways of its own',
     )
 }

@@ -1,8 +1,8 @@
 """Bound how much worse one user fares than all: jobs of users that wait too long for what they run go first.
 
 A user's mean slowdown is that of its jobs that ended, the latest counting most, and of its first waiting job so far. If
-it exceeds `factor` times the mean of all users, that job goes to the front of the queue, the worst user first. Whoever
-has more than an equal part of the cores in use does not: that user waits for its own jobs. How long a waiting job will
+it exceeds `factor` times the mean of all users, that job goes to the front of the queue, the worst user first. A user
+that has more than an equal part of the cores in use is left out: it waits for its own jobs. How long a waiting job will
 run is taken to be as much of its request as jobs have used so far. It does badly where a user's requests are far worse
 than those of the others. What it remembers is in the state's memory, and only where the site says so.
 """
