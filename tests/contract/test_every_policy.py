@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from cohabit.core import invariants
 from cohabit.core.core import SchedulerCore
 from cohabit.core.decide import decide
 from cohabit.core.explain import why_waiting
@@ -29,7 +28,7 @@ from cohabit.policy.registry import BACKFILLS, BUNDLES, ORDERS, PLACEMENTS, Orde
 from tests.support.builders import Choice, policies
 from tests.support.clusters import CLUSTERS, EVERYTHING, PLAIN, SHARED, SHARED_CLUSTERS, SHARED_MIXED
 from tests.support.randomised import random_deeds
-from tests.support.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal, core_of
+from tests.support.rehearsal import KINDS, SHARED_KINDS, Deed, Rehearsal, core_of, retold
 
 DEPTHS = [name for name in BACKFILLS if name != "<depth>"] + ["3"]
 SHARING = Choice("age", "first-fit", None, "share")
@@ -87,17 +86,6 @@ def lived(choice: Choice, cluster: Cluster, seed: int = 91, deeds: int = 50) -> 
 def told(choice: Choice, cluster: Cluster) -> Rehearsal:
     """The same, once per policy, for tests that only read it."""
     return lived(choice, cluster)
-
-
-def retold(core: SchedulerCore, story: Story) -> list[list[Command]]:
-    """The commands of a core that is told the same facts."""
-    given = []
-    for now_us, events, _ in story:
-        if any(type(event).__name__ == "Woken" for event in events):
-            core.state.wake_us = 2**62  # as sim/world.py does
-        given.append(core.step(now_us, events))
-        invariants.check(core.state)
-    return given
 
 
 def picture(core: SchedulerCore) -> dict[str, Any]:

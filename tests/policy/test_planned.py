@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cohabit.core import checkpoint, invariants
+from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.core.view import View
-from cohabit.model.command import Command, StartJob
+from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, WindowSet, Woken
 from cohabit.model.plan import Ask
@@ -31,7 +31,7 @@ from tests.support.builders import Choice, policies, submitted
 from tests.support.clusters import SHARED
 from tests.support.programs import PROFILES
 from tests.support.randomised import random_deeds
-from tests.support.rehearsal import SHARED_KINDS, Deed, Rehearsal
+from tests.support.rehearsal import SHARED_KINDS, Deed, Rehearsal, retold
 
 PLANS = PlacementOptions(planned=True, evaluations=60, learn=False)
 JOINT = Choice("fcfs", "easy", None, "joint", partition="guarantee")
@@ -215,17 +215,6 @@ def test_a_checkpoint_goes_on_with_the_same_commands() -> None:
     copied = checkpoint.load(data, SHARED, core.policies)
     rest = [commands for *_, commands in rehearsal.log[half:]]
     assert retold(copied, rehearsal.log[half:]) == rest
-
-
-def retold(core: SchedulerCore, story: list[tuple[int, list[Event], list[Command]]]) -> list[list[Command]]:
-    """The commands of a core that is told the same facts."""
-    given = []
-    for now_us, events, _ in story:
-        if any(type(event).__name__ == "Woken" for event in events):
-            core.state.wake_us = 2**62  # as sim/world.py does
-        given.append(core.step(now_us, events))
-        invariants.check(core.state)
-    return given
 
 
 # ---- as a user types it ---------------------------------------------------------------------------------------------

@@ -431,3 +431,14 @@ class Rehearsal:
         assert active.keys() == self.runs.keys(), f"core runs {sorted(active)}, the world {sorted(self.runs)}"
         for name, row in active.items():
             assert set(nodes_in(state.ranges_of(row))) == self.runs[name].nodes
+
+
+def retold(core: SchedulerCore, story: Sequence[tuple[int, Sequence[Event], Sequence[Command]]]) -> list[list[Command]]:
+    """The commands of a core that is told the same facts."""
+    given = []
+    for now_us, events, _ in story:
+        if any(type(event).__name__ == "Woken" for event in events):
+            core.state.wake_us = 2**62  # as sim/world.py does
+        given.append(core.step(now_us, events))
+        invariants.check(core.state)
+    return given

@@ -45,6 +45,18 @@ def end_of(scratch, job, time):
 
 
 @compiled_lean
+def free_at(problem, scratch, node, d, time, until):
+    """Return what a node has free in one dimension when the residents that are expected to end by then have left."""
+    kind = problem.kind[node]
+    free = scratch.free[node, d]
+    for place in range(scratch.count[node]):
+        job = scratch.residents[node, place]
+        if end_of(scratch, job, time) <= until:
+            free += problem.take[scratch.ask[job], kind, d]
+    return free
+
+
+@compiled_lean
 def room_since(problem, scratch, ask, node, time):
     """Return when a node has room for a way to run, as its residents leave one after another."""
     kind = problem.kind[node]
@@ -54,12 +66,7 @@ def room_since(problem, scratch, ask, node, time):
     while True:
         enough = True
         for d in range(problem.weights.shape[0]):
-            free = scratch.free[node, d]
-            for place in range(scratch.count[node]):
-                job = scratch.residents[node, place]
-                if end_of(scratch, job, time) <= since:
-                    free += problem.take[scratch.ask[job], kind, d]
-            enough = enough and free >= problem.take[ask, kind, d]
+            enough = enough and free_at(problem, scratch, node, d, time, since) >= problem.take[ask, kind, d]
         if enough:
             return since
         later = np.inf
@@ -94,14 +101,8 @@ def reserve(problem, scratch, ask, time):
     scratch.head[0] = ask
     for node in range(nodes):
         if scratch.reserved[node]:
-            kind = problem.kind[node]
             for d in range(problem.weights.shape[0]):
-                free = scratch.free[node, d]
-                for place in range(scratch.count[node]):
-                    job = scratch.residents[node, place]
-                    if end_of(scratch, job, time) <= shadow:
-                        free += problem.take[scratch.ask[job], kind, d]
-                scratch.room[node, d] = free
+                scratch.room[node, d] = free_at(problem, scratch, node, d, time, shadow)
 
 
 @compiled_lean
