@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def reproduce(
     paper: Annotated[str, Argument("PAPER", "sns, shepherd, colocation, rush, coscheduling, joint or all.")],
     seed: Annotated[int, Option(help="Where all chance comes from; 0 to 99 are for development.")] = 1,
-    quick: Annotated[bool, Option("--quick", help="Every row, fewer repeats, in under a minute.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Every row, fewer repeats, in a minute or two.")] = False,
     out: Annotated[Path | None, Option(metavar="DIR", help="Write rows.json, rows.csv and report.html.")] = None,
     salt: Annotated[str | None, Option(help="Evaluation seeds from this text; else COHABIT_EVALUATION_SALT.")] = None,
     programs: Annotated[str, Option(help="catalogue, or hidden: programs not seen in development.")] = "catalogue",

@@ -43,8 +43,9 @@ CONCERNED = {  # the placements that a key of [policy] applies to
     "book_bandwidth": ("spread", "joint"), "look_ahead": ("joint",), "objective": ("joint",), "fairness": ("joint",),
     "unknown": ("joint",),
     "planned": ("joint",), "evaluations": ("joint",),
-    "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",), "degradation": ("pair",),
-    "model": ("pair",), "threshold_pct": ("pair",), "group_size": ("pair",), "window": ("pair",), "refill": ("pair",),
+    "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",),
+    "degradation": ("pair", "joint"), "model": ("pair", "joint"), "threshold_pct": ("pair",), "group_size": ("pair",),
+    "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
 VARYING = (  # keys beside a bundle that replace its own
     "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate", "partition",
@@ -76,7 +77,7 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
     options = _options(config, str(chosen.get("pairing", "greedy")), oversubscribe)
     placer = make_placement(chosen["placement"], options)
     backfill = backfill_named(chosen["backfill"])
-    _refuse_plans_without_promises(config, chosen["placement"], backfill.depth)
+    _refuse_impossible_plans(config, chosen["placement"], backfill.depth)
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):
         raise InputError(
@@ -166,11 +167,15 @@ def _evaluations(config: PolicyConfig) -> int:
     return config.evaluations
 
 
-def _refuse_plans_without_promises(config: PolicyConfig, placement: object, depth: int) -> None:
-    """Refuse plans where no job is promised a start: nothing would bound how long a plan may pass over a job."""
+def _refuse_impossible_plans(config: PolicyConfig, placement: object, depth: int) -> None:
+    """Refuse plans where no job is promised a start, which bounds how long a plan may pass over a job; and plans
+    beside a model, which they do not ask."""
     if config.planned and placement == "joint" and depth in (STRICT, FIRST_FIT):
         what = "planned = true needs promises, which bound how long a plan passes over a job"
         raise InputError(what, "policy.backfill", "use easy, a depth or conservative")
+    if config.planned and placement == "joint" and (config.model or config.degradation):
+        what = "planned = true forecasts with profiles only, and cannot ask a model of degradation"
+        raise InputError(what, "policy.planned", "leave out planned, or leave out model and degradation")
 
 
 def _one_of(key: str, value: str, possible: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,13 +43,6 @@ class Slowdown(NamedTuple):
 NOT_KNOWN = Slowdown(None)
 
 
-@runtime_checkable
-class _KnowsNeighbours(Protocol):
-    """A placer that chooses neighbours by how much they slow each other."""
-
-    degradations: Degradations
-
-
 def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | None:
     """Return the expected slowdown of a job that has just got its nodes."""
     view, state = core.view(now_us), core.state
@@ -64,8 +57,8 @@ def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | No
         booked = measured.ipc.at(how.ways)
         return max(1.0, measured.ipc.values[-1] / booked) if booked > 0 else None
     placer, partitioner = core.policies.placer, core.policies.partitioner
-    if isinstance(placer, _KnowsNeighbours):
-        known = placer.degradations
+    known: Degradations | None = getattr(placer, "degradations", None)
+    if known is not None:
         return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node))
     return _on_worst_node(view, core, row, lambda tenants, node: expected_slowdown(tenants, node, partitioner))
 

@@ -7,7 +7,8 @@ share of a node it needs, over its nodes and its time. Of the jobs at the front 
 costs least more than its best way ever (*regret*); one that would cost SLACK times as much rather waits. Profiles
 with uneven curves are trusted less: their jobs keep a higher bound. It does badly where profiles are wrong in time, not
 in shape, and where most jobs have none: those run alone and are measured or, where the site says so, side by side by
-cores, unmeasured.
+cores, unmeasured. A program with counters but no curves shares nodes as far as a model of degradation (or a matrix of
+measured ones) promises every job there its bound.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from cohabit.policy.options import BY_CORES
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
 
 if TYPE_CHECKING:
+    from cohabit.core.ledger import Ledger, Parts, Takes
     from cohabit.core.view import View
     from cohabit.policy.options import PlacementOptions
 
@@ -43,7 +45,8 @@ class Joint(SharedNodes):
     def __init__(self, options: PlacementOptions) -> None:
         self.alpha, self.scales, self.window = options.alpha, options.scales, options.look_ahead
         self.objective = options.objective
-        self.by_cores = options.unknown == BY_CORES
+        self.by_cores, self.degradations = options.unknown == BY_CORES, options.degradations
+        self.picky = self.degradations is not None  # it may refuse nodes that have room
         self.trials = Trials(options.scales) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
@@ -62,9 +65,37 @@ class Joint(SharedNodes):
         found = trial_run(self.trials, row, view, view.smallest_node(row), self.dimensions)
         if profile is not None and base is not None:
             found += self._shared(row, profile, base.time_s, view)
-        elif self.by_cores:
+        elif self.by_cores or self._is_judged(job.program, profile):
             found.append(self._side_by_side(row, view))
         return found + compact
+
+    def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
+        """Return the idlest nodes, of those on which no job is predicted to fall below its bound."""
+        if self.degradations is None or ask.exclusive:
+            return super().find(row, ask, takes, ledger, view)
+        bearable = ledger.up.copy()
+        for index in np.flatnonzero(ledger.suitable(takes)).tolist():
+            bearable[index] = self._keeps_bounds((row, *ledger.residents[index]), int(ledger.kind[index]), ask, view)
+        return super().find(row, ask, takes, ledger.open_to(bearable), view)
+
+    def _keeps_bounds(self, rows: Sequence[int], kind: int, ask: Ask, view: View) -> bool:
+        """Return whether the first job may join the others; jobs with curves keep their bounds among themselves."""
+        assert self.degradations is not None
+        tenants = [view.tenant(row, kind, ask.cores) for row in rows]
+        if len(rows) == 1 or not any(self._is_judged(one.program, one.profile) for one in tenants):
+            return True
+        percent = self.degradations.between(tenants, view.kinds.groups[kind])
+        slowed = np.nansum(np.where(np.eye(len(rows)) > 0, 0.0, percent), axis=1).tolist()
+        return all(
+            (100.0 + each) * (one.alpha or self.alpha) <= 100.0 for each, one in zip(slowed, tenants, strict=True)
+        )
+
+    def _is_judged(self, program: str, profile: Profile | None) -> bool:
+        """Return whether the model, not a profile with curves, says what neighbours the program bears."""
+        curves = None if profile is None else profile.at_scale(1)
+        if self.degradations is None or (curves is not None and curves.complete):
+            return False
+        return self.degradations.knows(program, profile)
 
     def remark(self, row: int, view: View) -> str:
         """Return how the job runs if nothing is known of its program."""
@@ -73,6 +104,8 @@ class Joint(SharedNodes):
         known = None if profile is None else profile.at_scale(1)
         if wants_whole_nodes(job) or (known is not None and known.complete):
             return ""
+        if self._is_judged(job.program, profile):
+            return f"its program has no curves, so it shares nodes where the model keeps every job to {self.alpha:g}"
         measured = " and is measured" if self.trials is not None and job.program else ""
         how = "it shares nodes by cores" if self.by_cores else f"it runs alone{measured}"
         return f"its program has no whole profile, so {how} (policy.unknown)"

@@ -52,17 +52,16 @@ EXTRA_WAIT, EXTRA_SLOWDOWN = Metric("mean_wait_s", 1 / 60, extra=True), Metric("
 def tasks(plan: Plan) -> list[Task]:
     """Return one task per case and seed; high loads and many pairs take longest."""
     found = []
-    days = plan.sizes.jobs / 300
+    days, paired_days = plan.sizes.jobs / 300, plan.sizes.paired_jobs / 300
     for number in range(plan.sizes.sets):
         for schemes in (BASE, *SCHEMES):
-            cost = days * (0.02 if schemes == BASE else 1.0)
+            coupled = 0.02 if schemes == BASE else 1.0
             for load in LOADS:
-                cell = plan.load_cell(number, load, schemes)
-                found.append(Task(f"load {load} {schemes} {number}", run_cell, {"cell": cell}, cost * (0.5 + load)))
+                cell, cost = plan.load_cell(number, load, schemes), coupled * days * (0.5 + load)
+                found.append(Task(f"load {load} {schemes} {number}", run_cell, {"cell": cell}, cost))
             for share in PROPORTIONS:
-                cell = plan.proportion_cell(number, share, schemes)
-                name = f"proportion {share} {schemes} {number}"
-                found.append(Task(name, run_cell, {"cell": cell}, cost * (1 + 3 * share)))
+                cell, cost = plan.proportion_cell(number, share, schemes), coupled * paired_days * (1 + 36 * share)
+                found.append(Task(f"proportion {share} {schemes} {number}", run_cell, {"cell": cell}, cost))
     return found
 
 
