@@ -154,3 +154,20 @@ def test_the_kill_switch_gives_everything_back(empty: GridEngineCluster, tmp_pat
         all_over(empty, tmp_path, *running, waiting, later)
         stop(process)
     assert sorted(runs_noted(tmp_path), key=int) == sorted([*running, waiting, later], key=int)
+
+
+def test_jobs_of_two_users_are_on_no_host_at_once(empty: GridEngineCluster, tmp_path: Path) -> None:
+    """`share_with = "user"`: eight jobs fill four hosts in pairs, and both of a pair are of one user."""
+    place = empty.folder / "users"
+    place.mkdir(exist_ok=True)
+    with attached(write_site(empty, tmp_path, "cs", 'share_with = "user"')):
+        jobs = {submit(empty, place, LONG_S, "-pe", "smp", "2", user=user): user for user in ("", "nobody") * 4}
+        until(lambda: run(empty, *jobs), log_of(tmp_path))
+        users_on: dict[str, set[str]] = {}
+        for name, job in jobs_of(empty).items():
+            for host in job.slots_on if name in jobs else ():
+                users_on.setdefault(host, set()).add(jobs[name])
+        assert all(len(there) == 1 for there in users_on.values()), users_on
+        assert len(users_on) == 4
+        empty.run("qdel", *jobs)
+        all_over(empty, tmp_path, *jobs)
