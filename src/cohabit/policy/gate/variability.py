@@ -38,6 +38,8 @@ FORGOTTEN_US = WINDOW_US  # after this long without a question it is unknown whe
 # assumed thresholds of the kinds of work; an owner can override them at submission
 IO_BYTES = 10e6  # per second and process: a program that reads and writes more counts as bound by storage
 IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
+NETWORK_BYTES = 10e6  # the same for the network
+NETWORK_COUNTER = "network_bytes_mean"
 NETWORK_SHARE = 0.2  # of its time: a program that communicates for longer counts as bound by the network
 
 
@@ -283,12 +285,12 @@ def workload_type(row: int, view: View) -> str:
 
 
 def shown_by(one: ScaleProfile, processes: int) -> str:
-    """Return io by bytes moved, network by the share of time spent communicating, compute where both are small.
+    """Return io by bytes moved, network by the share of time or by bytes, compute where all of them are small.
 
     Without counters storage cannot be excluded, so only a large share of communication says anything.
     """
     if sum(one.counters.get(name, 0.0) for name in IO_COUNTERS) > IO_BYTES * processes:
         return "io"
-    if one.communication >= NETWORK_SHARE:
+    if one.communication >= NETWORK_SHARE or one.counters.get(NETWORK_COUNTER, 0.0) > NETWORK_BYTES * processes:
         return "network"
     return "compute" if one.counters else ""
