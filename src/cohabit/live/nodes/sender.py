@@ -148,7 +148,8 @@ class Sender:
             text = answer.read(300).decode("utf-8", "replace").strip()
             return answer.status, f"refuses reports: {answer.status} {text}"
         except (OSError, http.client.HTTPException) as error:
-            return 0, f"is not reached: {str(error) or type(error).__name__}"
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return 0, f"is not reached: {(why or type(error).__name__).lower()}"
         finally:
             link.close()
 
