@@ -21,6 +21,7 @@ from cohabit.live.controller.place import Place
 from cohabit.model import codec
 from cohabit.model.event import Event, ProfileLearned, TelemetryReduced
 from cohabit.model.telemetry import decode
+from cohabit.predict.variability_data import TYPE_COLUMNS
 from cohabit.predict.variability_file import save_variability
 from cohabit.predict.variability_training import TrainedVariability
 from tests.backend.slurm.conftest import idle
@@ -108,9 +109,9 @@ def test_a_run_and_telemetry_reach_the_journal(empty_small: SlurmCluster, tmp_pa
 
 
 def test_the_gate_delays_by_what_the_nodes_tell(empty_small: SlurmCluster, tmp_path: Path) -> None:
-    """The model says variation wherever any load was seen."""
+    """The model says variation wherever anything runs, which is always so."""
     small = empty_small
-    model = replace(HighestAbove(-1.0).model, columns=("load.load_1m.max", *HighestAbove(0.0).model.columns[1:]))
+    model = replace(HighestAbove(0.5).model, columns=("load.running.max", *TYPE_COLUMNS))
     save_variability(tmp_path / "model", TrainedVariability(model, None, "made up"), {})
     site = site_of(small, tmp_path, "rush", 'variability = "model"\nskip_threshold = 100')
     with attached(site, "--as-root"), served(small, tmp_path, str(site)):
@@ -121,6 +122,6 @@ def test_the_gate_delays_by_what_the_nodes_tell(empty_small: SlurmCluster, tmp_p
             words = [sys.executable, "-m", "cohabit.cli", "why", job, "--server", str(tmp_path / "state/cohabit.sock")]
             return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False).stdout
 
-        until(lambda: "mostly as load.load_1m.max is" in why(), 60, why)
+        until(lambda: "mostly as load.running.max is" in why(), 60, why)
         small.run("scancel", job)
     idle(small)
