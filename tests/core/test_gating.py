@@ -239,6 +239,17 @@ def test_why_says_how_often_it_was_passed_over() -> None:
     assert "would probably vary now (variation, p = 0.90); passed over 1 of at most 10 times" in reason
 
 
+def test_why_names_the_counters_that_tell_against_a_start() -> None:
+    gates = (VariabilityGate(ModelJudge(HighestAbove(5.0).model)),)
+    policies = build(PolicyConfig(name="ce", order="fcfs", backfill="easy"))
+    tell = Story(SchedulerCore(FOUR, replace(policies, gates=gates)))
+    table = np.full((4, 1), 9.0, np.float32)
+    told = TelemetryReduced(encode(Window(0, ("load.one",), table, table, table)))
+    assert tell.starts(0, told, submitted("a", nodes=2, workload_type="io")) == {}
+    reason = why_waiting(tell.core.state, tell.core.policies, "a", 1 * SECOND)
+    assert "passed over 1 of at most 10 times; mostly as load.one.max is 9; asked again" in reason
+
+
 def test_a_gate_forgets_jobs_that_have_left() -> None:
     tell = story(Told({"a", "b"}))
     tell(0, submitted("a", nodes=2))

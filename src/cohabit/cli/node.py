@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
     """Add the verbs."""
     about = "On a node of a Slurm cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
     short = "On a node of Slurm: groups and counters of its jobs."
-    add_group(app, "node", short, about, "cohabit node serve site.toml", verbs=(serve, status))
+    add_group(app, "node", short, about, "cohabit node serve site.toml", verbs=(serve, status, key))
 
 
 @verb("serve", "Keep resctrl groups of the node's jobs and count what they use.", "cohabit node serve")
@@ -37,6 +37,12 @@ def serve(
         Path | None,
         typer.Option(metavar="DIR", help="Where the controller says how caches are divided; else the file's."),
     ] = None,
+    controller: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where the controller hears nodes; else [nodes] of the file.")
+    ] = "",
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="This node's key (cohabit node key); else the file's.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Serve until stopped (Ctrl-C). Jobs do not notice whether it runs, ends or is killed."""
@@ -48,13 +54,15 @@ def serve(
     from cohabit.app.steer.slurm_site import read_slurm_site
 
     read = None if site is None else read_slurm_site(site)
-    config = config_for(read, name or own_name(), folder, store or None, orders)
+    config = config_for(read, name or own_name(), folder, store or None, orders, controller, key)
     logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     daemon = NodeDaemon(config)
     note(f"serving node {config.name} ({daemon.hardware}); prolog and epilog tell of jobs in {daemon.place}")
+    if config.controller is not None:
+        note(f"runs and telemetry are reported to the controller at {config.controller.address}")
     daemon.run(stop.is_set)
     if as_json:
         show_json({"node": config.name, "finished": daemon.finished})
@@ -72,6 +80,7 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
         return
     alive = "serves" if found["alive"] else "is not running"
     typer.echo(f"node {found['node']} ({found['hardware']}): the daemon {alive}; {found['finished']} jobs have ended")
+    typer.echo(_reporting(found.get("reports")))
     jobs = [
         {
             "job": one["job"],
@@ -83,3 +92,35 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
         for one in found["jobs"]
     ]
     table_of("Jobs on it", jobs)
+
+
+def _reporting(reports: dict[str, Any] | None) -> str:
+    if reports is None:
+        return "nothing is reported to a controller"
+    text = f"controller {reports['controller']}: "
+    if reports["trouble"]:
+        waiting = f"{reports['runs_waiting']} runs and {reports['samples_waiting']} samples wait"
+        dropped = f", {reports['runs_dropped']} runs were dropped" if reports["runs_dropped"] else ""
+        return f"{text}{reports['trouble']}; {waiting}{dropped}"
+    last = f", the last {reports['last_s']:g} s ago" if reports["sent"] else ""
+    return f"{text}{reports['sent']} reports taken{last}"
+
+
+@verb("key", "Make the key with which a node's daemon signs its reports.", "cohabit node key n0 --site site.toml")
+def key(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="What the manager calls the node.")],
+    site: Annotated[Path, typer.Option(metavar="SITE.toml", help="The controller's file, with [nodes].")],
+    new: Annotated[bool, typer.Option("--new", help="Replace the key the node has.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Write it into the folder of [nodes] keys, for its owner only; it is not shown. Copy it to the node.
+
+    The controller reads keys when it attaches.
+    """
+    from cohabit.app.steer.node_channel import keys_of
+
+    file = keys_of(site).make(node, new)
+    if as_json:
+        show_json({"node": node, "file": str(file)})
+        return
+    typer.echo(f"{file}: the key of node {node}. Copy it there, for root only, and attach anew")

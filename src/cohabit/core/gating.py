@@ -91,7 +91,8 @@ def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:
         known = view.memory.get(gate.name, {}).get(JOBS, {}).get(view.job_id(row), {})
         if known.get(UNTIL, 0) > view.now_us:
             left_s = (known[UNTIL] - view.now_us) / SECOND
-            return f"there are nodes for it, but {known[REASON]}; asked again in {left_s:.0f} s, or when nodes are free"
+            why = "; ".join(filter(None, (known[REASON], gate.because(row, view))))
+            return f"there are nodes for it, but {why}; asked again in {left_s:.0f} s, or when nodes are free"
     return ""
 
 

@@ -215,6 +215,10 @@ class Gate(Protocol):
         """Return the idle nodes that the gate prefers for the job; None if it has no preference."""
         ...
 
+    def because(self, row: int, view: View) -> str:
+        """Return in a few words what its last answer rests on; empty: its reason says all. Only for display."""
+        ...
+
 
 class Partitioner(Protocol):
     """The division of a node's cache ways among its jobs."""

@@ -86,12 +86,14 @@ class Reducer:
         window_us: int = WINDOW_US,
         part_us: int = PART_US,
         grace_us: int = GRACE_US,
+        span_us: int = WINDOW_US,
     ) -> None:
         assert window_us % part_us == 0, (window_us, part_us)
         self.counters = tuple(counters)
         self.window_us, self.part_us, self.grace_us = window_us, part_us, grace_us
         self.per_window = window_us // part_us
-        self.parts = 3 * max(self.per_window, WINDOW_US // part_us)
+        self.per_span = max(span_us // part_us, 1)  # of the sliding window
+        self.parts = 3 * max(self.per_window, self.per_span)
         self.sums = _empty(self.parts, nodes, len(self.counters))
         self.number = np.full(self.parts, -1, np.int64)  # which part of time a place of the ring holds
         self.first_open = -(2**62)  # windows before this one are finished
@@ -238,14 +240,14 @@ class Reducer:
         self._older_changes += 1
 
     def sliding(self, now_us: int) -> Window | None:
-        """Return the last five minutes, to a part's length and never more; None if no node has data in them.
+        """Return the last `span_us`, to a part's length and never more; None if no node has data in them.
 
         Read for every decision: it is kept until a sample comes in, and then only the newest part is added again.
         """
         newest = now_us // self.part_us
         if self._sliding[0] == (newest, self._changes):
             return self._sliding[1]
-        oldest = newest - WINDOW_US // self.part_us + 1
+        oldest = newest - self.per_span + 1
         if self._older[0] != (newest, self._older_changes):
             held = np.flatnonzero((self.number >= oldest) & (self.number < newest))
             older = self.sums.of(held) if len(held) else None

@@ -26,7 +26,8 @@ from cohabit.agent.node.keeper import NodeRun, Resident
 from cohabit.agent.node.orders import Division, order_division, read_division, write_division
 from cohabit.agent.node.processes import Processes
 from cohabit.agent.topology import Core, Topology, format_cpus
-from cohabit.app.steer.node_agent import NodeConfig, NodeDaemon, lesson, read_status
+from cohabit.app.steer.lessons import lesson
+from cohabit.app.steer.node_agent import NodeConfig, NodeDaemon, read_status
 from cohabit.app.steer.site import NodeTable
 from cohabit.model.command import SetShares
 from cohabit.store.profiles import open_store

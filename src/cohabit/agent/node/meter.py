@@ -16,6 +16,8 @@ from cohabit.agent.sensors.procfs import ProcfsWatch
 from cohabit.agent.sensors.source import Watch
 
 HARDWARE = ("instructions", "cycles", "cache_references", "cache_misses")
+STORAGE = ("io_read_bytes", "io_write_bytes")
+USED = ("task_clock", *STORAGE)  # of the processes below a step daemon
 OFTEN_S, SELDOM_S, SHARE = 0.25, 5.0, 0.05  # a run is read after each twentieth of its age
 
 
@@ -33,7 +35,7 @@ class JobMeter:
     def __init__(self, meter: Meter, now_s: float) -> None:
         self.meter, self.begun_s, self.next_s = meter, now_s, now_s
         self._trees: dict[int, ProcfsWatch] = {}
-        self._used: dict[int, float] = {}  # processor seconds, by step daemon; includes ended steps
+        self._used: dict[int, dict[str, float]] = {}  # amounts, by step daemon; includes ended steps
         self._counters: list[Watch] = []
         self._first: tuple[float, dict[str, float]] | None = None
         self._last: tuple[float, dict[str, float]] | None = None
@@ -75,8 +77,9 @@ class JobMeter:
         for step_daemon, tree in self._trees.items():
             used = tree.sample()
             if used:
-                self._used[step_daemon] = used["user_time"] + used["system_time"]
-        found = {"task_clock": sum(self._used.values())} if self._used else {}
+                clock = {"task_clock": used["user_time"] + used["system_time"]}
+                self._used[step_daemon] = clock | {name: used[name] for name in STORAGE}
+        found = {name: sum(one[name] for one in self._used.values()) for name in USED} if self._used else {}
         parts: list[Mapping[str, float]] = [one.sample() for one in self._counters]
         if parts and len(parts) == len(self._trees):
             found |= {name: sum(part[name] for part in parts) for name in HARDWARE if all(name in one for one in parts)}

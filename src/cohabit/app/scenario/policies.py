@@ -272,6 +272,12 @@ def nothing_known(
     return [f"policy.{key} says nothing of {name or 'jobs without a program'}: run alone" for name in strange]
 
 
+def is_gated(config: PolicyConfig) -> bool:
+    """Return whether a gate may delay jobs under this policy; a wrong name is refused elsewhere."""
+    bundle = BUNDLES[config.name][0] if config.name in BUNDLES else {}
+    return (config.gate or bundle.get("gate", UNGATED)) != UNGATED
+
+
 def title(names: dict[str, Any]) -> str:
     """Return the display name of the policy."""
     backfill = str(names["backfill"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from cohabit.app.scenario.policies import is_gated
 from cohabit.app.scenario.tables import PolicyConfig, SchemeConfig
 from cohabit.app.scenario.typed_toml import read_typed, refuse_for_root, refuse_untrusted
 from cohabit.app.serve.machine import ProfilingConfig, TelemetryConfig
@@ -32,7 +33,6 @@ from cohabit.model.errors import InputError
 from cohabit.model.group import Group
 from cohabit.model.job import Job
 from cohabit.model.units import parse_duration
-from cohabit.policy.registry import BUNDLES, UNGATED
 
 CACHE = ("on", "dry-run", "off")
 INHERITED = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")  # environment variables passed on to jobs
@@ -231,9 +231,7 @@ def _keep(table: KeepTable, where: str) -> KeepConfig:
 
 def _telemetry(tables: SiteTables, where: str) -> TelemetryConfig | None:
     if tables.telemetry is None:
-        bundle = BUNDLES[tables.policy.name][0] if tables.policy.name in BUNDLES else {}  # wrong names: reported later
-        gate = tables.policy.gate or bundle.get("gate", UNGATED)
-        return TelemetryConfig() if gate != UNGATED else None
+        return TelemetryConfig() if is_gated(tables.policy) else None
     tables.telemetry.check(f"{where}: telemetry")
     return tables.telemetry
 

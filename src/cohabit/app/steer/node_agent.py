@@ -1,8 +1,8 @@
 """The daemon of a node under Slurm: sets up the keeper of its jobs for this machine and runs it until stopped.
 
-The usage of a job that had its nodes to itself becomes a profile in the store, owned by the user Slurm reports for the
-job. Slurm is asked only if the kernel cannot tell, in a separate thread, and with a short timeout. Nothing here can
-stop or delay a job.
+The usage of a job that had its nodes to itself is reported to the controller, or becomes a profile in the daemon's own
+store, owned by the user Slurm reports for the job. Slurm is asked only if the kernel cannot tell, in a separate thread,
+and with a short timeout. Nothing here can stop or delay a job.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import Topology, discover
 from cohabit.app.measure.profiling import keep
+from cohabit.app.steer.lessons import lesson
+from cohabit.app.steer.node_reports import NodeReports, controller_at
 from cohabit.app.steer.site import NodeTable
 from cohabit.app.steer.slurm_site import SlurmSite
 from cohabit.backend.slurm import text_output
@@ -38,15 +40,15 @@ from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.commands import show_job
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.live.nodes.sender import Controller
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
-from cohabit.model.profile import Profile, ScaleProfile, owner_of
+from cohabit.model.profile import Profile, owner_of
 from cohabit.whole_files import replacing
 
 STEP_S, STATUS_S = 0.1, 2.0
 ASK_S = 10.0  # timeout of one query to Slurm
 STATUS = "status.json"
-LEAST_S = 1.0  # shorter runs are mostly startup and shutdown and are not learned from
 WELL = "COMPLETED"
 _CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
 log = logging.getLogger(__name__)
@@ -72,6 +74,7 @@ class NodeConfig:
     orders: Path | None = None
     conf: str = ""
     node: NodeTable = field(default_factory=NodeTable)
+    controller: Controller | None = None  # None: nothing is reported
 
 
 def this_machine() -> Machine:
@@ -79,15 +82,32 @@ def this_machine() -> Machine:
     return Machine(discover(), HostFiles())
 
 
-def config_for(site: SlurmSite | None, name: str, folder: Path, store: str | None, orders: Path | None) -> NodeConfig:
-    """Return the settings, with what the site file says of Slurm and its nodes."""
+def config_for(
+    site: SlurmSite | None,
+    name: str,
+    folder: Path,
+    store: str | None,
+    orders: Path | None,
+    controller: str = "",
+    key: Path | None = None,
+) -> NodeConfig:
+    """Return the settings, with what the site file says of Slurm, its nodes and where the controller hears them."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"{name!r} is not the name of a node", "--name", "give the name Slurm has for it")
+    keys = None if site is None else site.keys
+    if keys is not None:
+        controller, key = controller or f"{keys.host}:{keys.port}", key or keys.file(name)
+    if key is not None and not controller:
+        raise InputError("the controller is not named", "--key", "say where it listens: --controller HOST:PORT")
+    heard = controller_at(controller, key) if controller else None
+    if heard is not None and store is not None:
+        what = "runs are reported to the controller, which keeps what they teach"
+        raise InputError(what, "--store", "leave out --store, or [nodes] and --controller")
     if site is None:
-        return NodeConfig(name, folder, store, orders)
+        return NodeConfig(name, folder, store, orders, controller=heard)
     if orders is None and site.table.orders:
         orders = Path(site.table.orders)
-    return NodeConfig(name, folder, store, orders, site.table.conf, site.node)
+    return NodeConfig(name, folder, store, orders, site.table.conf, site.node, heard)
 
 
 def own_name() -> str:
@@ -120,10 +140,13 @@ class NodeDaemon:
             self._done,
             config.orders,
         )
+        self.reports = None if config.controller is None else NodeReports(config.name, config.controller)
         self.finished, self._status_s = 0, 0.0
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Call `step` repeatedly. Report errors and continue with the next step."""
+        if self.reports is not None:
+            self.reports.start()
         while not stopped():
             begun_s = time.monotonic()
             try:
@@ -132,11 +155,15 @@ class NodeDaemon:
                 log.exception("this look failed; jobs are not touched by that")
                 time.sleep(1.0)
             time.sleep(max(0.01, begun_s + STEP_S - time.monotonic()))
+        if self.reports is not None:
+            self.reports.stop()
         self._asking.shutdown(wait=True, cancel_futures=True)
 
     def step(self, now_s: float) -> None:
         """Examine the node once."""
         self.keeper.step(now_s)
+        if self.reports is not None:
+            self.reports.step(now_s)
         if now_s - self._status_s >= STATUS_S:
             self._status_s = now_s
             with replacing(self.place / STATUS) as stream:
@@ -166,6 +193,7 @@ class NodeDaemon:
             "jobs": jobs,
             "finished": self.finished,
             "counts": self.meter.counts,
+            "reports": None if self.reports is None else self.reports.standing(now_s),
         }
 
     # ---- Slurm ------------------------------------------------------------------------------------------------------
@@ -189,6 +217,9 @@ class NodeDaemon:
     def _done(self, run: NodeRun) -> None:
         self.finished += 1
         self._answers.pop(run.notice.number, None)
+        if self.reports is not None:
+            self.reports.ended(run)
+            return
         profile = lesson(run, self.hardware, len(self.topology.cores))
         if profile is not None and self.config.store is not None:
             self._asking.submit(self._learn, run, profile)
@@ -209,27 +240,6 @@ class NodeDaemon:
                 log.warning("%s has changed (%s): its profile starts afresh", profile.program, why)
         except Exception as error:  # a lost profile does no harm
             log.warning("what job %s used was not kept: %s", run.notice.number, error)
-
-
-def lesson(run: NodeRun, hardware: str, cores: int) -> Profile | None:
-    """Return the profile of a run; None if it is not to be learned from.
-
-    Only the first node of a job reports, and only for jobs that had all their nodes to themselves: on one node that is
-    seen here, on several it follows from having all cores.
-    """
-    words = run.words
-    program, nodes = words.get("SLURM_JOB_NAME", ""), _whole(words.get("SLURM_JOB_NUM_NODES"))
-    tasks = _whole(words.get("SLURM_NTASKS")) or _whole(words.get("SLURM_CPUS_ON_NODE")) * nodes
-    if not program or not nodes or not tasks or words.get("SLURM_NODEID") != "0" or run.seconds < LEAST_S:
-        return None
-    whole = _whole(words.get("SLURM_CPUS_ON_NODE")) >= cores
-    if not (whole or (nodes == 1 and run.alone)):
-        return None
-    scale, rest = divmod(nodes, -(-tasks // cores))
-    if rest or scale < 1:
-        return None
-    measured = ScaleProfile(scale, run.seconds, counters=run.means, measured_at_us=round(run.notice.ended_s * 1e6))
-    return Profile(program, tasks, (measured,), hardware=hardware)
 
 
 def read_status(folder: Path, name: str) -> dict[str, Any]:
@@ -270,7 +280,3 @@ def _show_job(number: str, conf: str) -> str:
         return asyncio.run(ReadOnly(conf, ASK_S)(show_job(number)))
     except (ManagerAway, ManagerRefused):
         return ""
-
-
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.isdigit() else 0

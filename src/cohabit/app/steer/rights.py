@@ -36,7 +36,7 @@ def give_up_rights(site: SteeredSite, say: Callable[[str], None], as_root: bool)
     lease = folder_of(site.lease) / site.lease.name
     refuse_managers_files(str(site.lease.parent))
     threshold = listen_on(site.groups.mates.threshold) if site.domain else None
-    _ = site.groups.threshold_keys  # read before privileges are dropped
+    _ = site.groups.threshold_keys, site.keys is None or site.keys.all  # read before privileges are dropped
     policy = [Path(getattr(site.policy, key)).parent for key in OF_FILES if getattr(site.policy, key)]
     profiles = [] if site.profiles is None else [site.profiles.parent]
     held = separate(

@@ -39,6 +39,8 @@ from cohabit.whole_files import replacing
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
+    from cohabit.app.steer.cluster_telemetry import ClusterTelemetry
+    from cohabit.app.steer.node_channel import NodeChannel
     from cohabit.app.steer.threshold import Guard
     from cohabit.live.api.service import Api
 
@@ -129,10 +131,13 @@ class Steering:
     retention: Retention
     api: Api | None = None
     guard: Guard | None = None
+    channel: NodeChannel | None = None  # from the daemons of the nodes
+    telemetry: ClusterTelemetry | None = None
     switched_off: bool = False
     changed_scheme: Scheme | None = None  # for mates; the site file has another than at the last start
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
     _removing: asyncio.Task[None] | None = field(default=None, repr=False)
+    _telling: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def open(self) -> None:
         """Take the lease, recover, steer, listen."""
@@ -148,6 +153,10 @@ class Steering:
             await self.guard.open()
         if self.api is not None:
             await self.api.open()
+        if self.channel is not None:
+            await self.channel.open()
+        if self.telemetry is not None:
+            self._telling = asyncio.create_task(self.telemetry.live())
         self._renewing = asyncio.create_task(self._keep_lease())
         self._removing = asyncio.create_task(self.retention.live())
 
@@ -162,12 +171,14 @@ class Steering:
 
     async def close(self) -> None:
         """Shut down cleanly. The lease runs on: a controller that restarts in time finds held jobs still held."""
-        beside = [task for task in (self._renewing, self._removing) if task is not None]
+        beside = [task for task in (self._renewing, self._removing, self._telling) if task is not None]
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
         if self.api is not None:
             await self.api.close()
+        if self.channel is not None:
+            await self.channel.close()
         if self.guard is not None:
             await self.guard.close()
         await self.controller.stop()

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
+from cohabit.app.scenario.policies import is_gated
 from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.scenario.typed_toml import refuse_for_root
 from cohabit.app.serve.serving import ServeConfig
@@ -30,7 +31,9 @@ from cohabit.app.serve.site_file import (
     UserTable,
     config_of,
 )
+from cohabit.app.steer.cluster_telemetry import ClusterTelemetryTable, table_of
 from cohabit.app.steer.mates import Groups, MatesTable
+from cohabit.app.steer.node_channel import NodeKeys, NodesTable
 from cohabit.app.steer.switch import SteeringTable, lease_of
 from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.protocol import Launch
@@ -77,6 +80,8 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls: TlsTable | None = None
     group: dict[str, GroupTable] = {}
     mates: MatesTable = MatesTable()
+    nodes: NodesTable | None = None
+    telemetry: ClusterTelemetryTable | None = None
 
 
 class Around(NamedTuple):
@@ -100,6 +105,7 @@ class SteeredSite(ABC):
 
     word: ClassVar[str]  # in files, commands and JSON
     title: ClassVar[str]  # for display
+    folder: Path  # of the file; paths in it are relative to it
     place: Path
     policy: PolicyConfig
     table: SteeringTable  # the manager's own
@@ -108,6 +114,8 @@ class SteeredSite(ABC):
     node: NodeTable
     config: ServeConfig  # the domain among its peers, and where callers reach it
     groups: Groups  # groups of mates by name
+    keys: NodeKeys | None  # of the daemons of the nodes; None: none is heard
+    telemetry: ClusterTelemetryTable | None  # None: the core hears of none
 
     @classmethod
     def of(cls, path: Path, tables: SteeredTables, table: SteeringTable, **own: Any) -> Self:
@@ -123,12 +131,15 @@ class SteeredSite(ABC):
             fix = f"give at least {SOONEST_S:g}, or leave it out"
             raise InputError(f"mates_within_s is {table.mates_within_s:g}", f"{where}.mates_within_s", fix)
         named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
-        shared = {key: getattr(tables, key) for key in SiteTables.__struct_fields__ if hasattr(tables, key)}
+        own_meaning = ("nodes", "telemetry")  # not what they are in the file of one machine
+        common = [key for key in SiteTables.__struct_fields__ if hasattr(tables, key) and key not in own_meaning]
+        shared = {key: getattr(tables, key) for key in common}
         name = "" if tables.domain is None else tables.domain.name
         place = folder / tables.place
         if tables.profiles:
             refuse_for_root(folder / tables.profiles)
         return cls(
+            folder,
             place,
             msgspec.structs.replace(tables.policy, **named),
             table,
@@ -137,6 +148,8 @@ class SteeredSite(ABC):
             tables.node,
             config_of(SiteTables(**shared), folder, str(path)),
             Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
+            None if tables.nodes is None else NodeKeys(tables.nodes, folder, str(path)),
+            table_of(tables.telemetry, is_gated(tables.policy), tables.nodes is not None, f"{path}: telemetry"),
             **own,
         )
 

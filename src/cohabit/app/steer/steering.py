@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +19,10 @@ import msgspec
 import numpy as np
 
 from cohabit.app.measure.profiles import profiles_in
-from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
+from cohabit.app.scenario.policies import build, is_gated, refuse_untrusted_files, title
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
+from cohabit.app.steer.node_channel import NodeChannel
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
 from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.app.steer.status import jobs_of
@@ -98,6 +101,7 @@ class Service(Steering):
 
 async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     """Query the manager, open the journal, restore the core."""
+    refuse_deaf_gate(site)
     place, table = open_place(site.place), site.table
     lock = only_one(place) if held is None else held.lock
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
@@ -166,8 +170,28 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     service = Service(
         place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
     )
+    _hear_nodes(service, cluster, clock.now_us)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
+
+
+def refuse_deaf_gate(site: SteeredSite) -> None:
+    """Refuse a policy with a gate that no telemetry would reach: it would be the same policy without the gate."""
+    if is_gated(site.policy) and site.telemetry is None:
+        what = f"policy {site.policy.name} delays jobs by the telemetry of the nodes, and none reaches this controller"
+        raise InputError(what, f"{site.word} attach", 'add [nodes], or [telemetry] with a source; or gate = "none"')
+
+
+def _hear_nodes(service: Service, cluster: Cluster, now_us: Callable[[], int]) -> None:
+    """Let the controller hear telemetry and node daemons as the site file says."""
+    site, controller, backend = service.site, service.controller, service.backend
+    if site.telemetry is not None:
+        source, names = source_of(site.telemetry, site.folder), backend.found.names
+        service.telemetry = ClusterTelemetry(site.telemetry, names, source, controller.tell, now_us)
+    if site.keys is not None:
+        service.channel = NodeChannel(site.keys, backend, controller, cluster, service.telemetry)
+        if service.api is not None:
+            service.channel.count(service.api.parts.metrics, service.api.refused)
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:

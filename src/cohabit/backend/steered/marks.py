@@ -18,9 +18,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from cohabit.model.job import WORKLOAD_TYPES
+
 HELD, RUN, BACK = "cohabit:held", "cohabit:run", "cohabit:back"
 OPEN = f"{HELD}:open"
 WHOLE, SHARED = "whole", "shared"
+_TYPE = re.compile(r"cohabit:type=([a-z]{1,16})(?![a-z])")
 _WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
 
@@ -68,6 +71,12 @@ def wished_mates(comment: str) -> str:
     """Return the group that its owner names in the job's comment; empty: none."""
     found = _WISH.search(comment)
     return "" if found is None else found.group(1)
+
+
+def stated_type(comment: str) -> str:
+    """Return the type of work that its owner states in the comment (`cohabit:type=io`); empty: no known type."""
+    found = _TYPE.search(comment)
+    return found.group(1) if found is not None and found.group(1) in WORKLOAD_TYPES else ""
 
 
 def read_mark(text: str) -> Mark | None:

@@ -6,7 +6,7 @@ core's processes are the manager's CPUs.
 
 from __future__ import annotations
 
-from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark
+from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark, stated_type
 from cohabit.backend.steered.shapes import ManagerJob, Terms
 from cohabit.model.job import Job
 from cohabit.model.profile import owner_of
@@ -109,6 +109,7 @@ def job_of(job: ManagerJob, terms: Terms) -> Job:
         mates=terms.group_of(job.mates) if job.mates else None,
         profile_owner=owner_of(job.user),
         account=job.account,
+        workload_type=stated_type(job.comment),
     )
 
 

@@ -27,6 +27,8 @@ class Metrics:
         self.submissions = counter("cohabit_submissions_total", "Submissions taken.")
         self.refusals = counter("cohabit_refusals_total", "Requests refused.", ["status"])
         self.requests = counter("cohabit_requests_total", "Requests answered.", ["status"])
+        self.node_reports = counter("cohabit_node_reports_total", "Reports of node daemons taken.", ["node"])
+        self.node_refusals = counter("cohabit_node_reports_refused_total", "Reports of nodes refused.", ["status"])
         self.ended = counter("cohabit_jobs_ended_total", "Jobs that are over.", ["state"])
         self.audit_failures = gauge("cohabit_audit_failures", "Audit lines that could not be written.")
         self.left_out = gauge("cohabit_events_left_out", "Events of the journal on which the core raised.")

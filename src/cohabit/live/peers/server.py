@@ -61,6 +61,8 @@ class Reply(NamedTuple):
 class Doorkeeper:
     """Checks requests, without any network access."""
 
+    path, about = PATH, "peer"  # where messages are posted, and the callers' kind for the audit log
+
     def __init__(self, domain: str, peers: Mapping[str, Peer], hear: Callable[[Message], bool]) -> None:
         self._domain, self._peers, self._hear = domain, peers, hear
         self._heard: dict[str, tuple[int, dict[int, None]]] = {}  # for each peer its epoch and latest numbers
@@ -69,8 +71,8 @@ class Doorkeeper:
 
     def check_head(self, request: Request) -> int:
         """Refuse what is wrong before the content is read; return the length to read."""
-        if request.path != PATH and not (request.path == THRESHOLD_PATH and self.threshold is not None):
-            raise Refusal(404, "there is only " + PATH)
+        if request.path != self.path and not (request.path == THRESHOLD_PATH and self.threshold is not None):
+            raise Refusal(404, "there is only " + self.path)
         if request.method != "POST":
             raise Refusal(405, "messages are posted")
         if request.headers.get("content-type", "") != CONTENT_TYPE:
@@ -107,6 +109,11 @@ class Doorkeeper:
         if len(numbers) > REMEMBERED:
             del numbers[next(iter(numbers))]
         self._heard[message.sender] = (message.epoch, numbers)
+
+    def log_refusal(self, caller: object, refusal: Refusal) -> None:
+        """Log a refusal, except of messages that are repeated by design."""
+        if refusal.status != 409:
+            log.warning("a message from %s was refused: %s", caller, refusal.reason)
 
 
 def _proven(peer: Peer, request: Request, message: Message) -> bool:
@@ -157,13 +164,13 @@ class PeerServer:
         origin = origin_of(writer.transport)
         held = Held()
         if not held.move(self._strangers, origin.counted):
-            self._door.refused(origin.counted, "peer connects", "", 429, "too many connections")
+            self._door.refused(origin.counted, f"{self._door.about} connects", "", 429, "too many connections")
             writer.close()
             return
 
         def proven(sender: str) -> None:
             if not held.move(self._peers, sender):
-                raise Refusal(429, f"domain {sender} has too many connections")
+                raise Refusal(429, f"{sender} has too many connections")
 
         over = self._talking[writer] = asyncio.Event()
         try:
@@ -171,7 +178,7 @@ class PeerServer:
         except (TimeoutError, ConnectionError, ssl.SSLError):
             pass  # the peer is gone
         except h11.RemoteProtocolError as error:
-            self._door.refused(origin.counted, "peer connects", "", 400, str(error))
+            self._door.refused(origin.counted, f"{self._door.about} connects", "", 400, str(error))
         finally:
             held.leave()
             del self._talking[writer]
@@ -233,12 +240,10 @@ class _Conversation:
 
     def _note(self, request: Request, refusal: Refusal) -> None:
         """Write a refusal to the log and the audit log: a wrong signature or a repeated message may be an attack."""
-        if refusal.status not in (409, 503):
-            peer = self._writer.get_extra_info("peername")
-            log.warning("a message from %s was refused: %s", peer, refusal.reason)
         if refusal.status != 503:
+            self._door.log_refusal(self._writer.get_extra_info("peername"), refusal)
             origin, about = origin_of(self._writer.transport).counted, f"{request.method} {request.path}"
-            self._door.refused(origin, "peer message", about, refusal.status, refusal.reason)
+            self._door.refused(origin, f"{self._door.about} message", about, refusal.status, refusal.reason)
 
     async def _next(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:

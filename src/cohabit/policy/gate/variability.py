@@ -33,11 +33,14 @@ NAME = "variability"
 SKIP_THRESHOLD = 10
 ASK_AGAIN_US = 60 * SECOND
 TOO_OLD_US = 2 * WINDOW_US
+LEAST_FALL, NAMED_MOST = 0.01, 3  # of the probability without a counter, for it to be named; counters named
 SPELLS = "spells"  # the key under which they are remembered
 FORGOTTEN_US = WINDOW_US  # after this long without a question it is unknown whether a spell went on
 # assumed thresholds of the kinds of work; an owner can override them at submission
 IO_BYTES = 10e6  # per second and process: a program that reads and writes more counts as bound by storage
 IO_COUNTERS = ("io_read_bytes_mean", "io_write_bytes_mean")
+NETWORK_BYTES = 10e6  # the same for the network
+NETWORK_COUNTER = "network_bytes_mean"
 NETWORK_SHARE = 0.2  # of its time: a program that communicates for longer counts as bound by the network
 
 
@@ -121,6 +124,10 @@ class VariabilityGate:
         found = self.judge.calm(row, idle, self.labels, view)
         return found if found is not None and view.need(row) <= found.sum() < idle.sum() else None
 
+    def because(self, row: int, view: View) -> str:
+        """Return which counters tell against a start now; empty where the judge has none."""
+        return self.judge.because(row, self.labels, view) if isinstance(self.judge, ModelJudge) else ""
+
 
 def by_model(options: GateOptions) -> VariabilityGate:
     """Return the gate as the options say."""
@@ -181,6 +188,32 @@ class ModelJudge:
         calm = np.zeros_like(idle)
         calm[groups[quiet].ravel()] = True
         return calm
+
+    def because(self, row: int, labels: tuple[str, ...], view: View) -> str:
+        """Name the counters without which (were they 0) a start on the first idle nodes would look calmer."""
+        window, kind = view.window, workload_type(row, view)
+        if self._unusable(window, kind, view.now_us):
+            return ""
+        assert window is not None
+        binding, idle = self._binding(window), np.flatnonzero(view.idle_nodes())[: view.need(row)]
+        found = window.of_all_nodes if self.all_nodes or not len(idle) else window.features(idle)
+        now = binding.blanks[kind][0].copy()
+        now[binding.target] = found[binding.source]
+        if binding.absent or not np.isfinite(now).all():
+            return ""
+        columns: dict[str, list[int]] = {}
+        for at in binding.target.tolist():
+            columns.setdefault(self.model.kept[at].rpartition(".")[0], []).append(at)
+        rows = np.stack(
+            [now, *(np.where(np.isin(np.arange(len(now)), places), 0.0, now) for places in columns.values())]
+        )
+        chances = self.model.shares(rows)[:, [CLASSES.index(label) for label in labels]].sum(axis=1)
+        fall = dict(zip(columns, (chances[0] - chances[1:]).tolist(), strict=True))
+        worst = sorted((name for name in columns if fall[name] > LEAST_FALL), key=lambda name: -fall[name])
+        said = [f"{self.model.kept[columns[name][-1]]} is {now[columns[name][-1]]:.4g}" for name in worst[:NAMED_MOST]]
+        if said:
+            return f"mostly as {', '.join(said)}"
+        return f"no single counter decides; it looks at {', '.join(list(columns)[:NAMED_MOST])}"
 
     def _binding(self, window: Window) -> Binding:
         if window.counters not in self._bound:
@@ -283,12 +316,12 @@ def workload_type(row: int, view: View) -> str:
 
 
 def shown_by(one: ScaleProfile, processes: int) -> str:
-    """Return io by bytes moved, network by the share of time spent communicating, compute where both are small.
+    """Return io by bytes moved, network by the share of time or by bytes, compute where all of them are small.
 
     Without counters storage cannot be excluded, so only a large share of communication says anything.
     """
     if sum(one.counters.get(name, 0.0) for name in IO_COUNTERS) > IO_BYTES * processes:
         return "io"
-    if one.communication >= NETWORK_SHARE:
+    if one.communication >= NETWORK_SHARE or one.counters.get(NETWORK_COUNTER, 0.0) > NETWORK_BYTES * processes:
         return "network"
     return "compute" if one.counters else ""

@@ -1,0 +1,80 @@
+"""A run that a node reports is believed as far as the manager and the core know it; all else is theirs to say."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from cohabit.app.steer.node_channel import RunsHeard
+from cohabit.backend.steered.naming import Names
+from cohabit.backend.steered.shapes import ManagerJob, Terms
+from cohabit.live.controller.records import Record
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.errors import InputError
+from cohabit.model.event import ProfileLearned
+from cohabit.model.node_report import EndedRun
+
+TERMS = Terms(("all",), node_cpus=4)
+DONE = ManagerJob(
+    "7", 7, "COMPLETED", user=1000, job_name="CG", tasks=2, cpus=2, nodes=("n1",), start_s=100.0, end_s=160.0
+)
+RUN = EndedRun("7", 60.0, 160_000_000, True, 2, {"task_clock_mean": 1.5})
+
+
+def look_up(
+    node: str = "n1", run: EndedRun = RUN, job: ManagerJob | None = DONE, nodes: Any = ((1, 1),), met: bool = False
+) -> tuple[ProfileLearned | None, str]:
+    async def theirs(name: str) -> ManagerJob | None:
+        return job
+
+    async def ours(name: str) -> Any:
+        if name != "7":
+            raise InputError("there is no such job", name)
+        return SimpleNamespace(record=Record("7", 1, nodes=nodes, met=met))
+
+    manager = SimpleNamespace(job=theirs, title="Slurm")
+    found = SimpleNamespace(names=("n0", "n1", "n2"), terms=TERMS)
+    backend = SimpleNamespace(manager=manager, found=found, names=Names(TERMS))
+    heard = RunsHeard(cast(Any, backend), cast(Any, SimpleNamespace(view=ours)), Cluster((NodeGroup(3, 4),)))
+    return asyncio.run(heard.look_up(node, run))
+
+
+def test_owner_program_and_hardware_are_not_the_nodes_to_say() -> None:
+    fact, why = look_up()
+    assert why == ""
+    assert fact is not None
+    assert (fact.program, fact.processes, fact.owner, fact.hardware) == ("CG", 2, "1000", "4c")
+    assert (fact.measured.time_s, fact.measured.counters) == (60.0, {"task_clock_mean": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"node": "n0"}, "it did not run there"),
+        ({"run": msgspec.structs.replace(RUN, seconds=600.0)}, "it saw 600 s of a run of 60 s"),
+        ({"job": None}, "Slurm does not say that it is over"),
+    ],
+)
+def test_a_run_that_nobody_else_knows_is_not_believed(changed: dict[str, Any], words: str) -> None:
+    fact, why = look_up(**changed)
+    assert fact is None
+    assert words in why
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"run": msgspec.structs.replace(RUN, alone=False)},
+        {"met": True},  # the core had put another job beside it, whatever the node saw
+        {"job": msgspec.structs.replace(DONE, state="FAILED")},
+        {"run": msgspec.structs.replace(RUN, seconds=0.5)},
+        {"nodes": ((1, 2),)},  # two nodes, of which it had a part
+        {"nodes": ((0, 2),)},  # the first node tells for all
+    ],
+)
+def test_a_run_that_teaches_nothing(changed: dict[str, Any]) -> None:
+    assert look_up(**changed) == (None, "")
