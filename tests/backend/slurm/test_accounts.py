@@ -1,4 +1,4 @@
-"""Nodes are shared within an account (`share_with = "account"`), with the accounts that a real Slurm has of its jobs."""
+"""Nodes are shared within an account (`share_with = "account"`), with the accounts of jobs on a real Slurm."""
 
 from __future__ import annotations
 
