@@ -30,7 +30,6 @@ from cohabit.agent.resctrl.actuator import Actuator
 from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import Topology, discover
-from cohabit.app.measure.profiling import keep
 from cohabit.app.steer.site import NodeTable
 from cohabit.app.steer.slurm_site import SlurmSite
 from cohabit.backend.slurm import text_output
@@ -41,6 +40,7 @@ from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
 from cohabit.model.profile import Profile, ScaleProfile, owner_of
+from cohabit.store.learning import keep
 from cohabit.whole_files import replacing
 
 STEP_S, STATUS_S = 0.1, 2.0

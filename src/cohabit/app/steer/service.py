@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from cohabit.app.serve.serving import ServeConfig
+from cohabit.backend.protocol import Backend
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.lease import read_lease, switch_file, write_lease
@@ -29,6 +30,7 @@ from cohabit.live.controller.journal import Journal
 from cohabit.live.controller.place import Place, is_there
 from cohabit.live.controller.recovery import Restored
 from cohabit.live.controller.retention import Retention
+from cohabit.live.controller.store_link import StoreLink
 from cohabit.live.peers.messages import PeerLinks
 from cohabit.live.peers.server import Doorkeeper, PeerServer
 from cohabit.model.errors import InputError
@@ -48,18 +50,21 @@ log = logging.getLogger(__name__)
 
 
 class SteeringController(Controller):
-    """A controller of a manager's jobs; it passes changes of a job on to the manager."""
+    """A controller of a manager's jobs; it passes changes of a job on to the manager.
+
+    `steers`: the back end on the manager; `backend` is that, or what measures its runs."""
 
     def __init__(
         self,
         journal: Journal,
         restored: Restored,
         clock: BootClock,
-        backend: SteeredBackend,
+        backend: Backend,
         post: Callable[[str, Message], None],
+        steers: SteeredBackend,
     ) -> None:
         super().__init__(journal, restored, clock, backend, post)
-        self._steers = backend
+        self._steers = steers
 
     async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
         """Change a job. The manager stops jobs at their limits, so it must get the new limit first."""
@@ -127,6 +132,7 @@ class Steering:
     lock: IO[bytes]
     neighbours: Neighbours
     retention: Retention
+    store: StoreLink
     api: Api | None = None
     guard: Guard | None = None
     switched_off: bool = False
@@ -142,6 +148,7 @@ class Steering:
         await self.controller.start()
         if self.changed_scheme is not None:
             await self.controller.set_scheme(self.changed_scheme, from_file=True)
+        await self.store.open()
         await self._write_view()
         await self.neighbours.listen()
         if self.guard is not None:
@@ -170,6 +177,7 @@ class Steering:
             await self.api.close()
         if self.guard is not None:
             await self.guard.close()
+        await self.store.close()
         await self.controller.stop()
         await self.neighbours.close()
         self.lock.close()

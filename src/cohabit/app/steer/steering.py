@@ -20,6 +20,7 @@ import numpy as np
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
 from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.app.steer.status import jobs_of
@@ -41,7 +42,8 @@ from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
 from cohabit.live.controller.clock import clock_of
 from cohabit.live.controller.journal import Journal, open_journal
-from cohabit.live.controller.measuring import stored_facts
+from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
+from cohabit.live.controller.meters import ManagerMeter
 from cohabit.live.controller.place import only_one, open_place
 from cohabit.live.controller.recovery import Restored, Verified, restore, verify
 from cohabit.live.controller.retention import Retention
@@ -127,7 +129,13 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     )
     backend.watcher.closings.recall(restored.core.state.windows)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
-    controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
+    measured = MeasuringBackend(backend, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
+    learns = not policies.placer.exclusive
+    controller = SteeringController(
+        journal, restored, clock, measured if learns else backend, neighbours.links.post, backend
+    )
+    measured.bind(controller.ask)
+    store = store_link(site.config, controller, cluster)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
     retention = Retention(
@@ -148,6 +156,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
             RunsAs(held is not None, site.config.launcher, os.geteuid()),
             retention,
             title(policies.names),
+            store,
         )
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
@@ -164,7 +173,19 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         if api is not None:
             guard.keep_refusals(api.refused)
     service = Service(
-        place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
+        place,
+        lease,
+        controller,
+        backend,
+        lock,
+        neighbours,
+        retention,
+        store,
+        api,
+        guard,
+        site=site,
+        around=around,
+        link=link,
     )
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
