@@ -262,7 +262,7 @@ def forget(
 
     since_s = instant_s("--since", since)
     with asking(server) as client:
-        found, where = stored_in(client, store, named=_named(server))
+        found, where = stored_in(client, store, named=_named(server), say=note)
         known = sorted({one.program for one in found})
         if not known:
             raise InputError(f"{where} has no profiles", "", "see other stores: --store FILE or --server ADDRESS")
@@ -291,10 +291,12 @@ def _named(server: str | None) -> bool:
 def _as_owner_of(store: str | None) -> Iterator[None]:
     """Write into the store of a controller's place as its owner, if root does it."""
     from cohabit.live.controller.place import as_owner
+    from cohabit.store.profiles import empty_store
 
     if store is None or "://" in store:
         yield
         return
+    empty_store().close()  # loads all code while root may read it
     with as_owner(Path(store).absolute().parent):
         yield
 
@@ -335,7 +337,7 @@ def _found(
             note(warning)
         return found, str(file)
     with asking(server) as client:
-        stored, where = stored_in(client, store, named=_named(server))
+        stored, where = stored_in(client, store, named=_named(server), say=note)
     return [described(one, size) for one in stored], where
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pwd
 from collections.abc import Callable, Collection, Iterable
@@ -27,7 +26,6 @@ from cohabit.trace.programs import CATALOGUES, Programs, catalogue, check_ways, 
 if TYPE_CHECKING:
     from cohabit.store.profiles import ProfileStore
 
-log = logging.getLogger(__name__)
 ALL_USERS = "shared"  # in place of a user's name
 MIN_WAYS = 2  # fewest ways of practical use (S24), where the machine does not say
 
@@ -163,14 +161,14 @@ def opened_store(store: str | None, create: bool = False) -> ProfileStore:
     return open_store(store, create=create)
 
 
-def stored_in(client: Client, store: str | None, named: bool) -> tuple[list[Profile], str]:
+def stored_in(client: Client, store: str | None, named: bool, say: Callable[[str], None]) -> tuple[list[Profile], str]:
     """Return the stored profiles and where they are: in the store named, in that of the controller, or in the caller's.
 
     `named`: the caller named the controller, so it must answer."""
     answer = None if store else _asked(client.profiles, named)
     if answer is not None:
         if answer["away"]:
-            log.warning("%s; these are the profiles the controller plans by", answer["away"])
+            say(f"{answer['away']}; these are the profiles that the controller plans by")
         return msgspec.convert(answer["profiles"], list[Profile]), str(answer["store"])
     with opened_store(store) as opened:
         return opened.profiles(), opened.where

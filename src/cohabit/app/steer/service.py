@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -198,7 +198,8 @@ class Steering:
         """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
         with replacing(self.place.view) as stream:
-            stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
+            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away}
+            stream.write(msgspec.json.encode(about))
 
 
 def view_of(core: SchedulerCore) -> dict[str, str]:
@@ -209,11 +210,23 @@ def view_of(core: SchedulerCore) -> dict[str, str]:
 
 def our_view(place: Path) -> tuple[float, dict[str, str]]:
     """Return when the controller last wrote its jobs, and the jobs; it writes them at every renewal of its lease."""
+    kept = _kept_view(place)
+    try:
+        return float(kept["at"]), dict(kept["jobs"])
+    except (ValueError, KeyError, TypeError):
+        return 0.0, {}
+
+
+def store_away(place: Path) -> str:
+    """Return why the controller could not use its profile store when it last wrote its jobs; empty: it could."""
+    return str(_kept_view(place).get("store_away", ""))
+
+
+def _kept_view(place: Path) -> dict[str, Any]:
     view = Place(place).view
     if not is_there(view):
-        return 0.0, {}
+        return {}
     try:
-        kept = msgspec.json.decode(view.read_bytes())
-        return float(kept["at"]), dict(kept["jobs"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0.0, {}
+        return msgspec.json.decode(view.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return {}

@@ -116,7 +116,8 @@ async def forget(wish: ProfileForget, parts: Service, caller: Identified) -> Res
 
 def _store(parts: Parts) -> StoreLink:
     store = parts.living.store
-    assert store is not None, "every controller has one"
+    if store is None:
+        raise Refusal(404, "this controller has no profile store", "profiles", "name a store: --store FILE")
     return store
 
 

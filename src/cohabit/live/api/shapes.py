@@ -319,6 +319,8 @@ class Ping(BaseModel):
     role: str
     controller_uid: int  # of the process that answers
     launcher_uid: int  # of the process that starts jobs
+    store: str  # of profiles
+    store_away: str  # why it cannot be used; empty: it can
 
 
 class Portion(BaseModel):

@@ -61,6 +61,8 @@ async def ping(parts: Service, caller: Identified) -> Response:
             "role": caller.role,
             "controller_uid": living.runs_as.own,
             "launcher_uid": living.runs_as.launcher,
+            "store": "" if living.store is None else living.store.where,
+            "store_away": "" if living.store is None else living.store.away,
         }
     )
 
