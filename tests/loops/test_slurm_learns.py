@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.client.client import Client, connect
+from cohabit.app.client.connection import Refused
 from cohabit.live.controller.journal import open_journal
 from cohabit.live.controller.place import Place
 from cohabit.model import codec
-from cohabit.model.event import ProfileLearned, ProfileStored
+from cohabit.model.event import ProfileForgotten, ProfileLearned, ProfileStored
 from cohabit.store.profiles import open_store
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, log_of, until, write_site
@@ -34,6 +36,13 @@ def slurm(tmp_path: Path) -> Iterator[SlurmCluster]:
 def run(slurm: SlurmCluster, script: Path) -> None:
     """Submit one more run of the program and wait for its end."""
     slurm.run("sbatch", "--wait", "--output=/dev/null", f"-n{CORES}", "-t2", "-Jtriad", str(script))
+
+
+def why(client: Client, job: str) -> str:
+    try:
+        return str(client.why(job)["profile"])
+    except Refused:  # it has not heard of it yet
+        return ""
 
 
 def told(folder: Path, kind: type) -> list[object]:
@@ -64,12 +73,22 @@ def test_an_unknown_program_is_explored_on_slurm_and_the_store_has_it(slurm: Slu
             return [] if found is None else [one.scale for one in found.scales if one.time_s > 0]
 
         until(lambda: store.exists() and scales() == [1, 2], 20, log_of(tmp_path))
+        with open_store(store) as opened:
+            found = opened.get("triad", CORES)
+        assert found is not None
+        assert found.owner == "0"
+        assert 5 <= found.scales[0].time_s <= 9
+        assert 2 <= found.scales[1].time_s <= 6
+        client = connect(str(tmp_path / "state"))
+        assert [one["program"] for one in client.profiles()["profiles"]] == ["triad"]
+        later = slurm.run(
+            "sbatch", "--parsable", "--output=/dev/null", f"-n{CORES}", "-t2", "-Jtriad", str(script)
+        ).strip()
+        until(lambda: why(client, later).startswith(f"triad with {CORES} processes, from its owner's runs: "), 20)
+        assert "at scale 2" in why(client, later)
+        slurm.run("scancel", later)
+        assert client.forget_profile("triad", "0", None)["forgotten"] == 1
+        assert client.profiles()["profiles"] == []
     assert told(tmp_path, ProfileLearned)
     assert not told(tmp_path, ProfileStored), "what the controller wrote itself came back"
-    with open_store(store) as opened:
-        found = opened.get("triad", CORES)
-    assert found is not None
-    assert found.owner == "0"
-    first, second = found.scales[:2]
-    assert 5 <= first.time_s <= 9
-    assert 2 <= second.time_s <= 6
+    assert len(told(tmp_path, ProfileForgotten)) == 1

@@ -164,6 +164,12 @@ class Service:
         return self._retention
 
     @property
+    def store(self) -> StoreLink:
+        """The link to the profile store."""
+        assert self._store is not None, "open it first"
+        return self._store
+
+    @property
     def domain(self) -> str:
         """The name peers use for this domain; empty: it has no peers."""
         return "" if self.config.coupling is None else self.config.coupling.domain
@@ -201,7 +207,7 @@ class Service:
             await self.controller.set_scheme(scheme, from_file=True)
         for fact in machines.facts_of(self.config.profiling) if parts.restored.fresh else ():
             await self.tell(fact)
-        await self._store.open()
+        await self.store.open()
         if self.config.telemetry is not None:
             reporting = machines.report_telemetry(
                 self.config.telemetry, parts.cluster.nodes, self.tell, parts.clock.now_us

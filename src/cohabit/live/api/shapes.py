@@ -404,6 +404,7 @@ class Why(BaseModel):
     state: str
     why: str
     short: str
+    profile: str  # what is known of its program, where the policy plans by that
     history: list[dict[str, Any]]
 
 
