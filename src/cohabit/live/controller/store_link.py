@@ -222,11 +222,9 @@ class StoreLink:
                 slot = (program, processes, owner)
                 stored = {_slot(key) for key in store.cached() if key.hardware == hardware}
                 if slot not in stored and slot in known:  # perhaps begun as a copy of the shared profile
-                    own = {
-                        one: known[one] for one in known if (one[0], one[2]) == (program, owner) and one not in stored
-                    }
-                    store.replace(msgspec.structs.replace(one, hardware=hardware) for one in own.values())
-                    whole |= own.keys()
+                    own = {one for one in known if (one[0], one[2]) == (program, owner)} - stored
+                    store.replace(msgspec.structs.replace(known[one], hardware=hardware) for one in sorted(own))
+                    whole.update(own)
                     return 1
                 if slot in whole:
                     return 0
