@@ -243,7 +243,7 @@ def share(
             typer.echo(f"shared {counted(count, 'profile')} of {program} from {user} in {place}")
 
 
-@verb("forget", "", "cohabit profiles forget MG", "cohabit profiles forget MG --since 2h")
+@verb("forget", "", "cohabit profiles forget MG --since 2h")
 def forget(
     program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
     owner: Owner = None,
@@ -265,7 +265,7 @@ def forget(
         found, where = stored_in(client, store, named=_named(server), say=note)
         known = sorted({one.program for one in found})
         if not known:
-            raise InputError(f"{where} has no profiles", "", "see other stores: --store FILE or --server ADDRESS")
+            raise InputError(f"there is no program called {program!r}", f"{where} (it has no profiles)")
         if program not in known:
             raise unknown("program", program, known)
         whose, owners = _owner(owner), {one.owner for one in found if one.program == program}
@@ -277,7 +277,7 @@ def forget(
     if since_s is not None and not count:
         raise InputError(f"nothing of {program} was measured since then", where, f"cohabit profiles history {program}")
     what = counted(count, "profile" if since_s is None else "measurement")
-    show_result({"forgotten": count, "program": program, "store": where}, as_json, f"forgot {what} of {program}")
+    show_result({"forgotten": count, "program": program}, as_json, f"forgot {what} of {program}")
 
 
 def _named(server: str | None) -> bool:
