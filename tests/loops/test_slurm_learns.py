@@ -60,7 +60,7 @@ def told(folder: Path, kind: type) -> list[object]:
 
 def test_an_unknown_program_is_explored_on_slurm_and_the_store_has_it(slurm: SlurmCluster, tmp_path: Path) -> None:
     script = tmp_path / "triad.sh"
-    script.write_text("#!/bin/sh\nsleep $((6 / SLURM_JOB_NUM_NODES))\n")
+    script.write_text("#!/bin/sh\nsleep $((4 / SLURM_JOB_NUM_NODES))\n")
     site = write_site(slurm, tmp_path, "sns")
     store = Place(tmp_path / "state").profiles
     with attached(site):
@@ -77,8 +77,8 @@ def test_an_unknown_program_is_explored_on_slurm_and_the_store_has_it(slurm: Slu
             found = opened.get("triad", CORES)
         assert found is not None
         assert found.owner == "0"
-        assert 5 <= found.scales[0].time_s <= 9
-        assert 2 <= found.scales[1].time_s <= 6
+        assert 3 <= found.scales[0].time_s <= 7
+        assert 1 <= found.scales[1].time_s <= 5
         client = connect(str(tmp_path / "state"))
         assert [one["program"] for one in client.profiles()["profiles"]] == ["triad"]
         later = slurm.run(

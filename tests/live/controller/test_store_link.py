@@ -15,7 +15,16 @@ from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller.store_link import StoreLink
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.event import Event, ProfileForgotten, ProfileLearned, ProfileShared, ProfileStored, ProgramDrifted
+from cohabit.model.event import (
+    Event,
+    JobSubmitted,
+    ProfileForgotten,
+    ProfileLearned,
+    ProfileShared,
+    ProfileStored,
+    ProgramDrifted,
+)
+from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.store.profiles import open_store
 
@@ -152,6 +161,9 @@ def test_sharing_and_drift_reach_the_store(tmp_path: Path) -> None:
         await controller.tell(run(20.0))
         await link.look()
         assert stored(tmp_path)["MG", "7"] == {1: 20.0}
+        await controller.tell(JobSubmitted(Job("again", 1, 4, program="MG", profile_owner="7", reprofile=True)))
+        await link.look()
+        assert stored(tmp_path)["MG", "7"] == {}
         assert of_store(controller) == []
 
     play(tmp_path, scene)

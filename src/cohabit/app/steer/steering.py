@@ -40,11 +40,12 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
-from cohabit.live.controller.clock import clock_of
+from cohabit.live.api.settings import ApiSettings
+from cohabit.live.controller.clock import BootClock, clock_of
 from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
 from cohabit.live.controller.meters import ManagerMeter
-from cohabit.live.controller.place import only_one, open_place
+from cohabit.live.controller.place import Place, only_one, open_place
 from cohabit.live.controller.recovery import Restored, Verified, restore, verify
 from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
@@ -129,12 +130,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     )
     backend.watcher.closings.recall(restored.core.state.windows)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
-    measured = MeasuringBackend(backend, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
-    learns = not policies.placer.exclusive
-    controller = SteeringController(
-        journal, restored, clock, measured if learns else backend, neighbours.links.post, backend
-    )
-    measured.bind(controller.ask)
+    controller = _controller(journal, restored, clock, backend, neighbours)
     store = store_link(site.config, controller, cluster)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
@@ -158,18 +154,12 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
             title(policies.names),
             store,
         )
-        listeners = None if held is None else held.listeners
-        api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
-        api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
-        neighbours.door.refused = api.refused
+        api = _api(living, site, site.config.api, around, backend, restored, neighbours, held)
     start = partial(_ensure_watchdog, site, around, None if held is None else link)
     lease = LeaseTerms(site.lease, table.lease_s, found.terms.partitions, around.acts_as, start)
     guard = None
     if has_threshold(site.lease, site.groups, site.domain, around.script):
-        listener = None if held is None else held.threshold
-        guard = Guard(
-            place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script, listener
-        )
+        guard = _guard(site, around, backend, controller, neighbours, held)
         if api is not None:
             guard.keep_refusals(api.refused)
     service = Service(
@@ -189,6 +179,48 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     )
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
+
+
+def _controller(
+    journal: Journal, restored: Restored, clock: BootClock, backend: SteeredBackend, neighbours: Neighbours
+) -> SteeringController:
+    """Return the controller; its runs are measured if the policy learns from them."""
+    measured = MeasuringBackend(backend, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
+    outer = backend if restored.core.policies.placer.exclusive else measured
+    controller = SteeringController(journal, restored, clock, outer, neighbours.links.post, backend)
+    measured.bind(controller.ask)
+    return controller
+
+
+def _guard(
+    site: SteeredSite,
+    around: Around,
+    backend: SteeredBackend,
+    controller: SteeringController,
+    neighbours: Neighbours,
+    held: Held | None,
+) -> Guard:
+    """Return the guard of the threshold at which programs of mates wait for each other."""
+    listener, file = None if held is None else held.threshold, Place(site.place).threshold
+    return Guard(file, site.lease, site.groups, backend, controller, neighbours, around.script, listener)
+
+
+def _api(
+    living: Living,
+    site: SteeredSite,
+    settings: ApiSettings,
+    around: Around,
+    backend: SteeredBackend,
+    restored: Restored,
+    neighbours: Neighbours,
+    held: Held | None,
+) -> Api:
+    """Return the API, which hands submissions in to the manager."""
+    listeners = None if held is None else held.listeners
+    api = Api(living, settings, restored, listeners, neighbours.contexts.api)
+    api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
+    neighbours.door.refused = api.refused
+    return api
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:

@@ -24,7 +24,15 @@ from cohabit.core.known_programs import all_known
 from cohabit.live.controller.controller import Controller
 from cohabit.model import codec
 from cohabit.model.errors import InputError
-from cohabit.model.event import Event, ProfileForgotten, ProfileLearned, ProfileShared, ProfileStored, ProgramDrifted
+from cohabit.model.event import (
+    Event,
+    JobSubmitted,
+    ProfileForgotten,
+    ProfileLearned,
+    ProfileShared,
+    ProfileStored,
+    ProgramDrifted,
+)
 from cohabit.model.profile import Profile
 from cohabit.store.json_form import Key
 from cohabit.store.learning import keep
@@ -96,8 +104,13 @@ class StoreLink:
 
     def hear(self, events: Iterable[Event]) -> None:
         """Take the lessons among events that the core was told."""
-        if lessons := [one for one in events if isinstance(one, LESSONS)]:
-            self._pending += lessons
+        for one in events:
+            if isinstance(one, JobSubmitted) and one.job.reprofile and one.job.program:
+                self._pending.append(ProgramDrifted(one.job.program, "reprofile", one.job.profile_owner))
+            elif isinstance(one, LESSONS):
+                self._pending.append(one)
+            else:
+                continue
             self._soon.set()
 
     async def _live(self) -> None:
