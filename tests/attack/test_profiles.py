@@ -135,7 +135,9 @@ def test_users_see_and_forget_stored_profiles_of_their_own_only(attacked: Attack
 
     def stored(caller: Account | None) -> set[str]:
         body = server.ask(caller, "GET", "/v1/profiles").body
-        samples = server.ask(caller, "GET", f"/v1/profiles/{SOLVER}/history").body["samples"]
+        answer = server.ask(caller, "GET", f"/v1/profiles/{SOLVER}/history")
+        assert answer.status == 200, answer
+        samples = answer.body["samples"]
         assert {one["owner"] for one in samples} == {one.get("owner", "") for one in body["profiles"]}
         return {one.get("owner", "") for one in body["profiles"]} - {""}
 

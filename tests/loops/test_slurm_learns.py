@@ -35,7 +35,8 @@ def slurm(tmp_path: Path) -> Iterator[SlurmCluster]:
 
 def run(slurm: SlurmCluster, script: Path) -> None:
     """Submit one more run of the program and wait for its end."""
-    slurm.run("sbatch", "--wait", "--output=/dev/null", f"-n{CORES}", "-t2", "-Jtriad", str(script))
+    slurm.run("sbatch", "--output=/dev/null", f"-n{CORES}", "-t2", "-Jtriad", str(script))
+    until(lambda: not slurm.run("squeue", "--noheader").strip(), 30, lambda: slurm.run("squeue"))
 
 
 def why(client: Client, job: str) -> str:
