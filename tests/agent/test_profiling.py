@@ -23,8 +23,9 @@ from cohabit.agent.resctrl.files import Mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.resctrl.schemata import parse
 from cohabit.agent.sensors.source import Offer, Watch
-from cohabit.app.measure.profiling import Host, Settings, account, keep, profile
+from cohabit.app.measure.profiling import Host, Settings, account, profile
 from cohabit.model.errors import InputError
+from cohabit.store.learning import keep
 from cohabit.store.profiles import ProfileStore, empty_store
 from tests.support.resctrl import FakeResctrl
 

@@ -130,6 +130,30 @@ def test_the_verb_shares_in_the_living_controller(attacked: Attacked, ann: Accou
     assert shared["scales"] == before["scales"]
 
 
+def test_users_see_and_forget_stored_profiles_of_their_own_only(attacked: Attacked, ann: Account, bob: Account) -> None:
+    server, _ = attacked
+
+    def stored(caller: Account | None) -> set[str]:
+        body = server.ask(caller, "GET", "/v1/profiles").body
+        answer = server.ask(caller, "GET", f"/v1/profiles/{SOLVER}/history")
+        assert answer.status == 200, answer
+        samples = answer.body["samples"]
+        assert {one["owner"] for one in samples} == {one.get("owner", "") for one in body["profiles"]}
+        return {one.get("owner", "") for one in body["profiles"]} - {""}
+
+    server.until(lambda: stored(None) == {str(ann.uid), str(bob.uid)})
+    assert stored(ann) == {str(ann.uid)}
+    for owner in (str(bob.uid), ""):
+        for since in (None, 0.0):
+            wish = {"program": SOLVER, "owner": owner, "since": since}
+            assert server.ask(ann, "POST", "/v1/profiles/forget", wish).status == 403
+    wish = {"program": SOLVER, "owner": str(ann.uid), "since": None}
+    assert server.ask(ann, "POST", "/v1/profiles/forget", wish).status == 200
+    assert server.ask(ann, "POST", "/v1/profiles/forget", wish).status == 404
+    assert stored(None) == {str(bob.uid)}
+    server.until(lambda: known(server, None, ann.name) == [])
+
+
 def _outcome(call: list[str]) -> tuple[int, str, str]:
     done = subprocess.run(call, cwd="/", capture_output=True, text=True, timeout=60, check=False,
                           env={"HOME": "/nonexistent", "PATH": os.environ["PATH"]})  # fmt: skip

@@ -7,7 +7,16 @@ import pytest
 
 from cohabit.core import checkpoint
 from cohabit.model import codec
-from cohabit.model.event import Event, JobFinished, JobSubmitted, ProfileLearned, ProfileShared, ProgramDrifted
+from cohabit.model.event import (
+    Event,
+    JobFinished,
+    JobSubmitted,
+    ProfileForgotten,
+    ProfileLearned,
+    ProfileShared,
+    ProfileStored,
+    ProgramDrifted,
+)
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, Tenant, owner_of
 from cohabit.policy.forecast import Forecasts
@@ -154,3 +163,23 @@ def test_a_forecast_keeps_the_profiles_of_owners_apart() -> None:
     first = [forecast.kind_of(one) for one in tenants]
     assert len(set(first)) == 3
     assert [forecast.kind_of(one) for one in tenants] == first
+
+
+def test_a_stored_profile_takes_the_place_of_what_was_known_of_its_owner_only() -> None:
+    tell = story()
+    mine = Profile("stream", 8, (ScaleProfile(1, 7.0, samples=3),), owner=ANN)
+    tell(0, learned(ANN, 5.0), ProfileStored(mine))
+    assert used(tell, ANN) == mine
+    assert used(tell, BOB) == used(tell, "") == STREAM
+    saved_and_loaded(tell)
+
+
+def test_a_forgotten_profile_leaves_the_shared_one_and_nothing_where_there_is_none() -> None:
+    tell = story()
+    tell(0, learned(ANN, 5.0), ProfileForgotten("stream", 4, ANN))
+    assert used(tell, ANN) != STREAM, "another number of processes"
+    tell(1, ProfileForgotten("stream", 8, ANN), ProfileForgotten("stream", 8, ANN))
+    assert used(tell, ANN) == STREAM
+    tell(2, ProfileForgotten("stream", 8), ProfileForgotten("nobody", 8, BOB))
+    assert used(tell, BOB) is None
+    saved_and_loaded(tell)

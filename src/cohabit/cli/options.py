@@ -182,3 +182,20 @@ def _ranges(text: str | None) -> tuple[tuple[int, int], ...]:
             raise InputError(f"{part!r} is not a range of ways", "--inseparable", "write 10-11, or 4-5,10-11")
         found.append((int(match[1]), int(match[2])))
     return tuple(found)
+
+
+def instant_s(option: str, text: str | None) -> float | None:
+    """Parse an instant: a time before now, or a date and time, local unless it says otherwise."""
+    import time
+    from datetime import datetime
+
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        pass
+    try:
+        return time.time() - duration_s(option, text)
+    except InputError:
+        raise InputError(f"{text!r} is no point in time", option, "write 24h, 7d or 2026-01-31T12:00") from None

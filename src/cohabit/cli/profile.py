@@ -49,6 +49,7 @@ def profile(
     from cohabit.app.measure import profiling
     from cohabit.app.measure.capacity import known_capacity
     from cohabit.app.measure.measuring import busy_load
+    from cohabit.store.learning import keep
     from cohabit.store.profiles import open_store
 
     if curve not in profiling.CURVES:
@@ -74,7 +75,7 @@ def profile(
         note(f"the machine is busy (load {load:.1f}): what is measured beside other work is not the program's own")
     with open_store(store) as kept, tempfile.TemporaryDirectory(prefix="cohabit-profile-") as folder:
         found = profiling.profile(settings, Path(folder), note)
-        known, why = profiling.keep(kept, found)
+        known, why = keep(kept, found)
         document = profiling.account(known, found, why, kept.where)
     if why:
         note(f"{found.program} has changed ({why}): its profile starts afresh")

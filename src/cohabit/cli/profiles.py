@@ -1,9 +1,13 @@
-"""`cohabit profiles`: what is known of programs; list, show, import, export, share and forget."""
+"""`cohabit profiles`: what is known of programs; list, show, history, import, export, share and forget.
+
+Where a controller answers, its store is meant, and it is asked for it; `--store` names another."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +17,7 @@ import typer
 from cohabit.cli.console import note, show_json, show_result, table, table_of
 from cohabit.cli.declaring import Argument, Option, add_group, verb
 from cohabit.cli.job_words import counted
-from cohabit.cli.options import AsJson, Server, Store, asking, check_not_both
+from cohabit.cli.options import AsJson, Server, Store, asking, check_not_both, instant_s
 from cohabit.cli.plot import draw
 from cohabit.model.errors import InputError, unknown
 
@@ -38,14 +42,15 @@ def register(app: typer.Typer) -> None:
         app,
         "profiles",
         "What is known of programs.",
-        "List, show, import, export, share and forget what was measured (all with --json).",
+        "List, show, import, export, share and forget what was measured, with its history (all with --json).",
         "cohabit profiles list --catalogue sns12",
         "cohabit profiles show MG --catalogue sns12 --alpha 0.9",
         "cohabit profiles import programs.json",
         "cohabit profiles show MG",
         "cohabit profiles export profiles.json",
         "cohabit profiles share MG --from ann",
-        verbs=(list_all, show, import_, export, share, forget),
+        "cohabit profiles forget MG --since 2h",
+        verbs=(list_all, show, history, import_, export, share, forget),
     )
 
 
@@ -54,6 +59,7 @@ def list_all(
     catalogue: Catalogue = None,
     file: File = None,
     store: Store = None,
+    server: Server = None,
     cores: Cores = 0,
     ways: Ways = 0,
     as_json: AsJson = False,
@@ -61,7 +67,7 @@ def list_all(
     """List programs with their class: of the store, a catalogue or a file."""
     from cohabit.app.measure.profiles import summary_of
 
-    found, where = _found(catalogue, file, store, cores, ways)
+    found, where = _found(catalogue, file, store, server, cores, ways)
     rows = [summary_of(one) for one in found]
     if as_json:
         show_json({"source": where, "profiles": rows})
@@ -98,6 +104,7 @@ def show(
     scale: Annotated[int, Option(help="The scale whose curves and steps are shown.")] = 1,
     processes: Annotated[int | None, Option(help="Estimate for so many processes.")] = None,
     owner: Owner = None,
+    server: Server = None,
     cores: Cores = 0,
     ways: Ways = 0,
     as_json: AsJson = False,
@@ -112,7 +119,7 @@ def show(
         raise InputError(f"--alpha {alpha:g} is not above 0 and at most 1", "", "0.9 keeps 90 % of the speed")
     if processes is not None and processes < 1:
         raise InputError(f"--processes {processes} is not a positive number", "", "give a whole number from 1 up")
-    found, where = _found(catalogue, file, store, cores, ways)
+    found, where = _found(catalogue, file, store, server, cores, ways)
     one = best_of(found, program, _owner(owner))
     if one is None and owner and any(each.profile.program == program for each in found):
         raise _has_none(owner, program, where)
@@ -125,6 +132,40 @@ def show(
         raise InputError(f"{program} has not been profiled at scale {scale}", where, f"known scales: {known}")
     account = account_of(one, alpha, processes)
     show_result(account, as_json, partial(_show, one, scale))
+
+
+@verb("history", "", "cohabit profiles history MG")
+def history(
+    program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
+    store: Store = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every measurement of a program as it came, the oldest first."""
+    from cohabit.app.measure.profiles import owner_name, samples_in
+
+    with asking(server) as client:
+        found, where = samples_in(client, store, program, named=_named(server))
+    rows = [one | {"owner_name": owner_name(one["owner"])} for one in found]
+    if as_json:
+        show_json({"program": program, "store": where, "samples": rows})
+        return
+    if not rows:
+        raise InputError(f"{program} was never measured", where, "see the programs: cohabit profiles list")
+    records = [
+        {
+            "owner": row["owner_name"],
+            "processes": str(row["processes"]),
+            "scale": str(row["measured"]["scale"]),
+            "time s": _number(row["measured"].get("time_s") or None, 3),
+            "curves": "yes" if row["measured"].get("ipc") else "-",
+            "measured": _instant(row["measured"].get("measured_at_us", 0)),
+            "from": row["provenance"],
+            "hardware": row["hardware"] or "-",
+        }
+        for row in rows
+    ]
+    table_of(f"{counted(len(rows), 'measurement')} of {program} in {where}", records)
 
 
 @verb("import", "", "cohabit profiles import programs.json")
@@ -145,7 +186,7 @@ def import_(
         found, warning = profiles_in(Path(file), size)
     if warning:
         note(warning)
-    with _opened(store, create=True) as opened:
+    with _as_owner_of(store), _opened(store, create=True) as opened:
         count = opened.replace(one.profile for one in found)
         where = opened.where
     document = {"imported": count, "programs": [one.profile.program for one in found], "store": where}
@@ -156,11 +197,13 @@ def import_(
 def export(
     file: Annotated[Path, Argument("FILE", "The JSON file to write.")],
     store: Store = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Write all profiles of the store as one JSON file, whole or not at all."""
-    with _opened(store) as opened:
-        count = opened.export_json(file)
+    from cohabit.store.json_form import write_json
+
+    count = write_json((one.profile for one in _found(None, None, store, server, 0, 0)[0]), file)
     text = f"exported {counted(count, 'profile')} to {file}"
     show_result({"exported": count, "file": str(file)}, as_json, text)
 
@@ -175,19 +218,20 @@ def share(
 ) -> None:
     """Make a user's profile of a program the shared one; for operators.
 
-    It is shared in the store and, if one answers, in the living controller, wherever the user has a profile of it. Jobs
-    of users who have none of their own use it.
+    A controller that answers shares it for the jobs it plans and in its store; otherwise it is shared in the caller's
+    own store. Jobs of users who have none of their own use it.
     """
-    from cohabit.app.client.connection import SERVER
     from cohabit.app.measure.profiles import owner_named, share_in_controller
 
     owner = owner_named(user)
     if owner == "":
         raise InputError("the shared profile is shared already", "--from", "give the name or number of a user")
     with asking(server) as client:
-        living = share_in_controller(client, program, user, named=bool(server or os.environ.get(SERVER)))
-    with _opened(store) as opened:
-        kept, where = 0 if owner is None else opened.share(program, owner), opened.where
+        living = None if store else share_in_controller(client, program, user, named=_named(server))
+    kept, where = 0, "the controller"
+    if living is None:
+        with _opened(store) as opened:
+            kept, where = 0 if owner is None else opened.share(program, owner), opened.where
     if not kept and not living:
         raise _has_none(user, program, where)
     if as_json:
@@ -199,28 +243,62 @@ def share(
             typer.echo(f"shared {counted(count, 'profile')} of {program} from {user} in {place}")
 
 
-@verb("forget", "", "cohabit profiles forget MG")
+@verb("forget", "", "cohabit profiles forget MG --since 2h")
 def forget(
     program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
     owner: Owner = None,
+    since: Annotated[
+        str | None, Option(metavar="WHEN", help="Only what was measured since: 24h (ago), or 2026-01-31T12:00.")
+    ] = None,
     store: Store = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a program from the store, with all its samples; where several users have one, of the owner named."""
-    from cohabit.app.measure.profiles import only_owner
+    """Remove a program with all its measurements; where several users have one, of the owner named.
 
-    with _opened(store) as opened:
-        known = sorted({one.program for one in opened.profiles()})
+    With --since, the profile becomes what the earlier measurements made it. Controllers that use the store hear of it.
+    """
+    from cohabit.app.measure.profiles import forget_in, only_owner, stored_in
+
+    since_s = instant_s("--since", since)
+    with asking(server) as client:
+        found, where = stored_in(client, store, named=_named(server), say=note)
+        known = sorted({one.program for one in found})
+        if not known:
+            raise InputError(f"there is no program called {program!r}", f"{where} (it has no profiles)")
         if program not in known:
             raise unknown("program", program, known)
-        whose = _owner(owner)
+        whose, owners = _owner(owner), {one.owner for one in found if one.program == program}
         if whose is None:
-            whose = only_owner({one.owner for one in opened.profiles(program)}, program)
-        count = opened.delete(program, owner=whose)
-        if not count:
-            raise _has_none(str(owner), program, opened.where)
-    text = f"forgot {counted(count, 'profile')} of {program}"
-    show_result({"forgotten": count, "program": program}, as_json, text)
+            whose = only_owner(owners, program)
+        if whose not in owners:
+            raise _has_none(str(owner), program, where)
+        count = forget_in(client, store, program, whose, since_s, named=_named(server))
+    if since_s is not None and not count:
+        raise InputError(f"nothing of {program} was measured since then", where, f"cohabit profiles history {program}")
+    what = counted(count, "profile" if since_s is None else "measurement")
+    show_result({"forgotten": count, "program": program}, as_json, f"forgot {what} of {program}")
+
+
+def _named(server: str | None) -> bool:
+    """Return whether the caller named a controller, which then must answer."""
+    from cohabit.app.client.connection import SERVER
+
+    return bool(server or os.environ.get(SERVER))
+
+
+@contextmanager
+def _as_owner_of(store: str | None) -> Iterator[None]:
+    """Write into the store of a controller's place as its owner, if root does it."""
+    from cohabit.live.controller.place import as_owner
+    from cohabit.store.profiles import empty_store
+
+    if store is None or "://" in store:
+        yield
+        return
+    empty_store().close()  # loads all code while root may read it
+    with as_owner(Path(store).absolute().parent):
+        yield
 
 
 def _owner(name: str | None) -> str | None:
@@ -239,17 +317,15 @@ def _has_none(user: str, program: str, where: str) -> Exception:
 
 def _opened(store: str | None, create: bool = False) -> ProfileStore:
     """Open the store; one that does not exist yet reads as empty, unless its place was named."""
-    from cohabit.store.profiles import default_path, empty_store, open_store
+    from cohabit.app.measure.profiles import opened_store
 
-    if store is None and not create and not default_path().exists():
-        return empty_store(str(default_path()))
-    return open_store(store, create=create)
+    return opened_store(store, create)
 
 
 def _found(
-    catalogue: str | None, file: Path | None, store: str | None, cores: int, ways: int
+    catalogue: str | None, file: Path | None, store: str | None, server: str | None, cores: int, ways: int
 ) -> tuple[list[Described], str]:
-    from cohabit.app.measure.profiles import NodeSize, described, profiles_in, profiles_of_catalogue
+    from cohabit.app.measure.profiles import NodeSize, described, profiles_in, profiles_of_catalogue, stored_in
 
     check_not_both("--catalogue", "--file", catalogue and file)
     size = NodeSize(cores, ways)
@@ -260,8 +336,9 @@ def _found(
         if warning:
             note(warning)
         return found, str(file)
-    with _opened(store) as opened:
-        return [described(one, size) for one in opened.profiles()], opened.where
+    with asking(server) as client:
+        stored, where = stored_in(client, store, named=_named(server), say=note)
+    return [described(one, size) for one in stored], where
 
 
 def _show(one: Described, scale: int, account: dict[str, Any]) -> None:
@@ -326,6 +403,10 @@ def _plots(one: Described, account: dict[str, Any], scale: int) -> None:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _instant(measured_at_us: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(measured_at_us / 1e6)) if measured_at_us else "-"
 
 
 def _age(measured_at_us: int | None) -> str:

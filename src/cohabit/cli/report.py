@@ -13,7 +13,7 @@ import typer
 from cohabit.cli.console import note, show_json, show_result, table_of
 from cohabit.cli.declaring import Option, verb
 from cohabit.cli.job_words import counted, moment, outcome, plain, ran_s, shortened, slowdown, span, waited_s
-from cohabit.cli.options import AsJson, Server, asking, duration_s
+from cohabit.cli.options import AsJson, Server, asking, instant_s
 from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def report(
         raise InputError("--out DIR does not go with --format or -o FILE", "", "give one of them")
     if output is not None and form is None:
         form = "json" if as_json else _form_of(output)
-    span = (_when("--since", since), _when("--until", until))
+    span = (instant_s("--since", since), instant_s("--until", until))
     with asking(server) as client:
         if out is not None:
             _write_page(client, out, span, user, as_json)
@@ -69,22 +69,6 @@ def _say_removed(before: float | None, since: float | None) -> None:
 
 def _form_of(file: Path) -> str:
     return {".csv": "csv", ".json": "json"}.get(file.suffix, "sacct")
-
-
-def _when(option: str, text: str | None) -> float | None:
-    """Parse an instant: a time before now, or a date and time, local unless it says otherwise."""
-    from datetime import datetime
-
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        pass
-    try:
-        return time.time() - duration_s(option, text)
-    except InputError:
-        raise InputError(f"{text!r} is no point in time", option, "write 24h, 7d or 2026-01-31T12:00") from None
 
 
 def _pass_on(text: str, output: Path | None, as_json: bool) -> None:

@@ -50,6 +50,8 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
     typer.echo(f"job {story['job']} is {story['state']}" + (f": {short or full}" if short or full else ""))
     if short and full and short != full:
         typer.echo(f"  in full: {full}")
+    if story.get("profile"):
+        typer.echo(f"  profile: {story['profile']}")
     reasons = [{"at_s": entry["at"], "reason": entry["why"]} for entry in story["history"]]
     shown = _condensed(reasons)
     for entry in shown:

@@ -121,6 +121,10 @@ class Applier:
                 return known_programs.forget(self.state, program, owner)
             case fact.ProfileShared(program, owner):
                 return known_programs.share(self.state, program, owner)
+            case fact.ProfileStored(profile):
+                return known_programs.take_stored(self.state, profile)
+            case fact.ProfileForgotten(program, processes, owner):
+                return known_programs.remove(self.state, program, processes, owner)
             case fact.ProgressMeasured():
                 self.reasons.append(take_measurement(self.state, self.policies, now_us, event))
                 return False

@@ -67,6 +67,24 @@ def share(state: State, program: str, owner: str) -> bool:
     return _changed(state, program)
 
 
+def take_stored(state: State, profile: Profile) -> bool:
+    """Replace what is known by a profile of the store; it holds what other writers measured, too."""
+    put(state, profile)
+    return _changed(state, profile.program)
+
+
+def remove(state: State, program: str, processes: int, owner: str) -> bool:
+    """Remove a profile as if it had never been measured: the shared one applies again to its owner's jobs."""
+    known = state.own_profiles.get((owner, program)) if owner else state.profiles.get(program)
+    if known is None or known.pop(processes, None) is None:
+        return False
+    if not known and owner:
+        del state.own_profiles[owner, program]
+    elif not known:
+        del state.profiles[program]
+    return _changed(state, program)
+
+
 def _made(state: State, program: str, owner: str) -> dict[int, Profile]:
     if owner:
         return state.own_profiles.setdefault((owner, program), {})

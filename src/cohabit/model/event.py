@@ -6,7 +6,7 @@ import msgspec
 
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
-from cohabit.model.profile import ScaleProfile
+from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.model.scheme import Scheme
 
 
@@ -148,6 +148,20 @@ class ProfileShared(_Event, frozen=True):
     owner: str
 
 
+class ProfileStored(_Event, frozen=True):
+    """Another writer changed a profile in the store; it takes the place of what was known of the program."""
+
+    profile: Profile
+
+
+class ProfileForgotten(_Event, frozen=True):
+    """A profile was removed from the store; its owner's jobs use the shared one, if there is one."""
+
+    program: str
+    processes: int
+    owner: str = ""
+
+
 class ProgressMeasured(_Event, frozen=True):
     """The speed of a run over the last `window_us`, against running alone with as few nodes as hold it (1: as fast)."""
 
@@ -199,6 +213,7 @@ Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
     | JobStarted | StartRefused | JobFinished
     | NodeUp | NodeDown | NodeDrained | WindowSet | WindowCleared
-    | ProfileLearned | ProgramDrifted | ProfileShared | ProgressMeasured | SharesRefused
+    | ProfileLearned | ProgramDrifted | ProfileShared | ProfileStored | ProfileForgotten
+    | ProgressMeasured | SharesRefused
     | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
 )  # fmt: skip

@@ -21,6 +21,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.merging import merged
 from cohabit.model.profile import SHARED, Profile, ScaleProfile
 from cohabit.store.json_form import Key, check_profile, key_of, write_json
+from cohabit.store.learning import rebuilt
 from cohabit.store.schema import VERSION, curve_of, meta, migrate, profiles, samples, scales, text_of, version_of
 
 BUSY_S = 30.0  # how long to wait for another writer of a SQLite file
@@ -71,6 +72,11 @@ class ProfileStore:
         if found != VERSION:
             with self._talking(writes=True) as connection, connection.begin():
                 migrate(connection, where)
+
+    @property
+    def generation(self) -> int:
+        """The number of writes to the store, by anybody, up to what this process has read or written last."""
+        return self._generation
 
     def close(self) -> None:
         """Close the connections."""
@@ -151,6 +157,31 @@ class ProfileStore:
             gone = _delete(connection, _fitting(program, processes, hardware, owner))
             written.update(dict.fromkeys(gone))
         return len(gone)
+
+    def forget_since(self, program: str, since_us: int, owner: str | None = None) -> int:
+        """Drop what was measured of a program from an instant on: profiles become what the earlier measurements made
+        them, or are deleted with the last of them; return how many measurements were dropped."""
+        dropped = 0
+        with self._writing() as (connection, written):
+            for row in connection.execute(sa.select(profiles).where(*_fitting(program, None, None, owner))).all():
+                of_row = samples.c.profile_id == row.id
+                found = connection.execute(sa.select(samples).where(of_row).order_by(samples.c.id)).all()
+                early = [one for one in found if one.measured_at_us < since_us]
+                if len(early) == len(found):
+                    continue
+                dropped += len(found) - len(early)
+                key = _key(row)
+                if not early:
+                    _delete(connection, _fitting(*key))
+                    written[key] = None
+                    continue
+                late = [one.id for one in found if one.measured_at_us >= since_us]
+                connection.execute(sa.delete(samples).where(samples.c.id.in_(late)))
+                empty = Profile(key.program, key.processes, (), bool(row.single_node), key.hardware, owner=key.owner)
+                measured = [(one.provenance, msgspec.json.decode(one.measured, type=ScaleProfile)) for one in early]
+                written[key] = rebuilt(empty, measured)
+                _write(connection, rebuilt(empty, measured))
+        return dropped
 
     def share(self, program: str, owner: str) -> int:
         """Make an owner's profiles shared, replacing those on the same hardware; return how many."""

@@ -26,7 +26,8 @@ RUN = EndedRun("7", 60.0, 160_000_000, True, 2, {"task_clock_mean": 1.5})
 
 
 def look_up(
-    node: str = "n1", run: EndedRun = RUN, job: ManagerJob | None = DONE, nodes: Any = ((1, 1),), met: bool = False
+    node: str = "n1", run: EndedRun = RUN, job: ManagerJob | None = DONE, nodes: Any = ((1, 1),), met: bool = False,
+    times_known: bool = False, exclusive: bool = True,
 ) -> tuple[ProfileLearned | None, str]:
     async def theirs(name: str) -> ManagerJob | None:
         return job
@@ -34,12 +35,13 @@ def look_up(
     async def ours(name: str) -> Any:
         if name != "7":
             raise InputError("there is no such job", name)
-        return SimpleNamespace(record=Record("7", 1, nodes=nodes, met=met))
+        return SimpleNamespace(record=Record("7", 1, nodes=nodes, met=met, exclusive=exclusive))
 
     manager = SimpleNamespace(job=theirs, title="Slurm")
     found = SimpleNamespace(names=("n0", "n1", "n2"), terms=TERMS)
     backend = SimpleNamespace(manager=manager, found=found, names=Names(TERMS))
-    heard = RunsHeard(cast(Any, backend), cast(Any, SimpleNamespace(view=ours)), Cluster((NodeGroup(3, 4),)))
+    controller = SimpleNamespace(view=ours)
+    heard = RunsHeard(cast(Any, backend), cast(Any, controller), Cluster((NodeGroup(3, 4),)), times_known)
     return asyncio.run(heard.look_up(node, run))
 
 
@@ -78,3 +80,14 @@ def test_a_run_that_nobody_else_knows_is_not_believed(changed: dict[str, Any], w
 )
 def test_a_run_that_teaches_nothing(changed: dict[str, Any]) -> None:
     assert look_up(**changed) == (None, "")
+
+
+def test_a_time_is_not_learned_twice() -> None:
+    """The controller itself measures exclusive runs; of a run that was alone by chance only its node knows."""
+    fact, _ = look_up(times_known=True)
+    assert fact is not None
+    assert (fact.measured.time_s, fact.measured.counters) == (0.0, RUN.means)
+    assert look_up(times_known=True, run=msgspec.structs.replace(RUN, means={})) == (None, "")
+    by_chance, _ = look_up(times_known=True, exclusive=False)
+    assert by_chance is not None
+    assert by_chance.measured.time_s == 60.0

@@ -123,6 +123,18 @@ class Client:
         """Make the profile from a user's runs of a program the shared profile of all users."""
         return self._ask("POST", "/profiles/share", {"program": program, "user": user})
 
+    def profiles(self) -> View:
+        """Return the controller's profile store with the profiles in it that the caller may see."""
+        return self._ask("GET", "/profiles")
+
+    def profile_history(self, program: str) -> View:
+        """Return every measurement of a program in the controller's profile store."""
+        return self._ask("GET", f"/profiles/{quoted(program)}/history")
+
+    def forget_profile(self, program: str, owner: str, since: float | None) -> View:
+        """Forget an owner's profile of a program, or what was measured from an instant on."""
+        return self._ask("POST", "/profiles/forget", {"program": program, "owner": owner, "since": since})
+
     def accounting(self, since: float | None, until: float | None, user: str, form: str) -> str:
         """Return the accounting records in that form: json, csv or sacct."""
         query = {"since": since, "until": until, "user": user or None, "format": form}

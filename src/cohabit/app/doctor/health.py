@@ -229,6 +229,10 @@ def _scheduler() -> list[Finding]:
     for process, does in (("controller", "answers requests and decides"), ("launcher", "starts jobs")):
         if (uid := told.get(f"{process}_uid")) is not None:
             found.append(_process(process, int(uid), does))
+    if away := told.get("store_away"):
+        found.append(Finding("its profile store", "missing", "is away", f"{away}; what is learned is written later"))
+    elif store := told.get("store"):
+        found.append(Finding("its profile store", "ok", str(store)))
     return found
 
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import os
 import pwd
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from cohabit.app.client.client import NOT_FOUND, Client
-from cohabit.app.client.connection import Refused
+from cohabit.app.client.client import NOT_FOUND, Client, View
+from cohabit.app.client.connection import Refused, Unavailable
 from cohabit.model.cluster import NodeGroup, node_of_key
 from cohabit.model.errors import InputError
 from cohabit.model.profile import SHARED, Demand, Profile, classify, demand, owner_of, stream_gbs
 from cohabit.model.program import profile_of
+from cohabit.model.units import microseconds
 from cohabit.store.json_form import parse_json
 from cohabit.trace.files import read_text
 from cohabit.trace.programs import CATALOGUES, Programs, catalogue, check_ways, parse_programs, read_curves
+
+if TYPE_CHECKING:
+    from cohabit.store.profiles import ProfileStore
 
 ALL_USERS = "shared"  # in place of a user's name
 MIN_WAYS = 2  # fewest ways of practical use (S24), where the machine does not say
@@ -148,18 +152,79 @@ def owner_named(name: str) -> str | None:
         return None
 
 
-def share_in_controller(client: Client, program: str, user: str, named: bool) -> int | None:
-    """Return how many profiles a running controller now shares; None: none answers, and none was `named`."""
+def opened_store(store: str | None, create: bool = False) -> ProfileStore:
+    """Open the store; one that does not exist yet reads as empty, unless its place was named."""
+    from cohabit.store.profiles import default_path, empty_store, open_store
+
+    if store is None and not create and not default_path().exists():
+        return empty_store(str(default_path()))
+    return open_store(store, create=create)
+
+
+def stored_in(client: Client, store: str | None, named: bool, say: Callable[[str], None]) -> tuple[list[Profile], str]:
+    """Return the stored profiles and where they are: in the store named, in that of the controller, or in the caller's.
+
+    `named`: the caller named the controller, so it must answer."""
+    answer = None if store else _asked(client.profiles, named)
+    if answer is not None:
+        if answer["away"]:
+            say(f"{answer['away']}; these are the profiles that the controller plans by")
+        return msgspec.convert(answer["profiles"], list[Profile]), str(answer["store"])
+    with opened_store(store) as opened:
+        return opened.profiles(), opened.where
+
+
+def samples_in(client: Client, store: str | None, program: str, named: bool) -> tuple[list[dict[str, Any]], str]:
+    """Return every measurement of a program, from the same store as `stored_in`."""
+    answer = None if store else _asked(lambda: client.profile_history(program), named)
+    if answer is not None:
+        return list(answer["samples"]), str(answer["store"])
+    with opened_store(store) as opened:
+        found = [
+            {
+                "owner": one.key.owner,
+                "processes": one.key.processes,
+                "hardware": one.key.hardware,
+                "provenance": one.provenance,
+                "measured": msgspec.to_builtins(one.measured),
+            }
+            for one in opened.history(program)
+        ]
+        return found, opened.where
+
+
+def forget_in(client: Client, store: str | None, program: str, owner: str, since_s: float | None, named: bool) -> int:
+    """Forget an owner's profile, or what was measured since; return how many profiles or measurements it was."""
+    answer = None if store else _asked(lambda: client.forget_profile(program, owner, since_s), named)
+    if answer is not None:
+        return int(answer["forgotten"])
+    with opened_store(store) as opened:
+        if since_s is None:
+            return opened.delete(program, owner=owner)
+        return opened.forget_since(program, microseconds(since_s), owner)
+
+
+def _asked(ask: Callable[[], View], named: bool) -> View | None:
+    """Return the answer of a controller; None: none is there, and none was `named`."""
     try:
-        return int(client.share_profile(program, user)["profiles"])
-    except Refused as error:
-        if error.status != NOT_FOUND:
-            raise
-        return 0
+        return ask()
+    except (Refused, Unavailable):
+        raise
     except InputError:
         if named:
             raise
         return None
+
+
+def share_in_controller(client: Client, program: str, user: str, named: bool) -> int | None:
+    """Return how many profiles a running controller now shares; None: none answers, and none was `named`."""
+    try:
+        answer = _asked(lambda: client.share_profile(program, user), named)
+        return None if answer is None else int(answer["profiles"])
+    except Refused as error:
+        if error.status != NOT_FOUND:
+            raise
+        return 0
 
 
 def _measured_at_us(profile: Profile) -> int:

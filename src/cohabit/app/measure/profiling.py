@@ -30,7 +30,6 @@ from cohabit.agent.topology import allowed_cores
 from cohabit.app.measure.measuring import last_words, status_words
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
-from cohabit.model.merging import drifted, merged
 from cohabit.model.profile import SHARED, Profile, ScaleProfile, owner_of
 
 NONE, RESCTRL, VALGRIND, AUTO = CURVES = ("none", "resctrl", "valgrind", "auto")
@@ -129,19 +128,6 @@ def this_node(offer: ResctrlOffer | None, simulated: bool, capacity: tuple[tuple
     elif simulated:
         ways = cache_geometry()["LL"][1]
     return NodeGroup(1, len(allowed_cores()), ways=ways, min_ways=max(least, 1), bandwidth_gbs=capacity)
-
-
-def keep(store: Any, new: Profile) -> tuple[Profile, str]:
-    """Merge a profile into the store; replace it if the program has changed, and return why. Refusals write nothing."""
-    known = store.get(new.program, new.processes, new.hardware, new.owner)
-    before = None if known is None else known.at_scale(1)
-    why = "" if before is None or known.provenance != new.provenance else drifted(before, new.scales[0])
-    if why:
-        store.replace([new])
-        return new, why
-    if known is not None and known.provenance == new.provenance:
-        merged(known, new)  # raises if they cannot be merged, before anything is written
-    return store.put(new), ""
 
 
 def account(known: Profile, new: Profile, why: str, where: str) -> dict[str, Any]:

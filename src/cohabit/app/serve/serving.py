@@ -35,10 +35,11 @@ from cohabit.live.controller.records import count_living
 from cohabit.live.controller.recovery import Restored, Verified, restore, verify
 from cohabit.live.controller.retention import KeepConfig, Retention
 from cohabit.live.controller.runs_as import LauncherConfig, RunsAs
+from cohabit.live.controller.store_link import StoreLink
 from cohabit.live.peers.keys import Contexts, api_context, client_context, server_context
 from cohabit.live.peers.messages import Peer, PeerLinks
 from cohabit.live.peers.server import Doorkeeper, PeerServer
-from cohabit.model.cluster import Cluster
+from cohabit.model.cluster import Cluster, hardware_key
 from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted
@@ -83,6 +84,7 @@ class ServeConfig:
     telemetry: TelemetryConfig | None = None  # None: this machine's counters are not reported
     launcher: LauncherConfig = field(default_factory=LauncherConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
+    store: str = ""  # of profiles, a file or a URL; "": a file in the place
 
     @property
     def journal(self) -> Path | str:
@@ -146,6 +148,7 @@ class Service:
         self._telling: asyncio.Task[None] | None = None
         self._retention: Retention | None = None
         self._removing: asyncio.Task[None] | None = None
+        self._store: StoreLink | None = None
         self.api: Api | None = None
 
     @property
@@ -159,6 +162,12 @@ class Service:
         """The retention, which removes what is past its retention time."""
         assert self._retention is not None, "open it first"
         return self._retention
+
+    @property
+    def store(self) -> StoreLink:
+        """The link to the profile store."""
+        assert self._store is not None, "open it first"
+        return self._store
 
     @property
     def domain(self) -> str:
@@ -185,6 +194,7 @@ class Service:
             Place(self.config.place).audit,
             parts.local.remove_outputs,
         )
+        self._store = store_link(self.config, self._controller, parts.cluster)
         if self.config.api is not None:
             self.api = self._make_api(self.config.api)
             self._door.refused = self.api.refused
@@ -197,6 +207,7 @@ class Service:
             await self.controller.set_scheme(scheme, from_file=True)
         for fact in machines.facts_of(self.config.profiling) if parts.restored.fresh else ():
             await self.tell(fact)
+        await self.store.open()
         if self.config.telemetry is not None:
             reporting = machines.report_telemetry(
                 self.config.telemetry, parts.cluster.nodes, self.tell, parts.clock.now_us
@@ -228,6 +239,7 @@ class Service:
             runs_as,
             self.retention,
             self.config.policy.name or title(parts.policies.names),
+            self._store,
         )
         listeners = None if self._held is None else self._held.listeners
         return Api(living, settings, parts.restored, listeners, self._contexts.api)
@@ -266,9 +278,17 @@ class Service:
         if self.api is not None:
             await self.api.close()
         await self._server.close()
+        if self._store is not None:
+            await self._store.close()
         await self.controller.stop()
         await self.links.close()
         self.parts.lock.close()
+
+
+def store_link(config: ServeConfig, controller: Controller, cluster: Cluster) -> StoreLink:
+    """Return the controller's link to the profile store of its settings."""
+    place = Place(config.place)
+    return StoreLink(config.store or place.profiles, place.learned, controller, set(map(hardware_key, cluster.groups)))
 
 
 def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:

@@ -135,6 +135,7 @@ class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nodes: int | str = 1
     place: str = "state"
     database: str = ""
+    store: str = ""  # of profiles: a file, or the URL of a database; "": a file in the place
     oversubscribe: bool = False
     cache: str = "on"
     policy: PolicyConfig = PolicyConfig()
@@ -190,6 +191,7 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
         telemetry=_telemetry(tables, where),
         launcher=_launcher(tables.launcher, where),
         keep=_keep(tables.keep, where),
+        store=_store(tables.store, folder, where),
     )
     domain = tables.domain
     if domain is None:
@@ -286,6 +288,12 @@ def _database(text: str) -> str:
     if text and "://" not in text:
         raise InputError("is not the URL of a database", f"database = {text!r}", "postgresql://USER@HOST/NAME")
     return text
+
+
+def _store(text: str, folder: Path, where: str) -> str:
+    if "://" in text and not text.startswith(("postgresql://", "postgres://")):
+        raise InputError(f"store = {text!r}", where, "name a file, or postgresql://USER@HOST/NAME")
+    return text if not text or "://" in text else str(folder / text)
 
 
 def _check_log(table: LogTable, where: str) -> None:

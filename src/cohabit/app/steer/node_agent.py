@@ -30,7 +30,6 @@ from cohabit.agent.resctrl.actuator import Actuator
 from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import Topology, discover
-from cohabit.app.measure.profiling import keep
 from cohabit.app.steer.lessons import lesson
 from cohabit.app.steer.node_reports import NodeReports, controller_at
 from cohabit.app.steer.site import NodeTable
@@ -44,6 +43,7 @@ from cohabit.live.nodes.sender import Controller
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
 from cohabit.model.profile import Profile, owner_of
+from cohabit.store.learning import keep
 from cohabit.whole_files import replacing
 
 STEP_S, STATUS_S = 0.1, 2.0

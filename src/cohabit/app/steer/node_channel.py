@@ -124,11 +124,12 @@ class NodeChannel:
         controller: Controller,
         cluster: Cluster,
         telemetry: ClusterTelemetry | None,
+        times_known: bool,
     ) -> None:
         self._names, self._telemetry = backend.found.names, telemetry
         for node in keys.all.keys() - set(self._names):
             log.warning("%s: no steered node is called that", keys.file(node))
-        self.runs = RunsHeard(backend, controller, cluster)
+        self.runs = RunsHeard(backend, controller, cluster, times_known)
         self.door = NodeDoor({name: key for name, key in keys.all.items() if name in self._names}, self.hear)
         self._server = PeerServer(self.door, keys.host, keys.port)
         self._metrics: Metrics | None = None
@@ -165,10 +166,11 @@ class NodeChannel:
 
 
 class RunsHeard:
-    """Runs that daemons have reported, until they are looked up."""
+    """Runs that daemons have reported, until they are looked up. `times_known`: the controller learns the times of
+    exclusive runs from the manager (live/controller/measuring.py); of these a report adds the counters only."""
 
-    def __init__(self, backend: SteeredBackend, controller: Controller, cluster: Cluster) -> None:
-        self._backend, self._controller = backend, controller
+    def __init__(self, backend: SteeredBackend, controller: Controller, cluster: Cluster, times_known: bool) -> None:
+        self._backend, self._controller, self._times_known = backend, controller, times_known
         self._groups = [group for group in cluster.groups for _ in range(group.count)]
         self._waiting: asyncio.Queue[tuple[str, EndedRun]] = asyncio.Queue(WAITING_MOST)
         self._heard: dict[tuple[str, str, int], None] = {}
@@ -239,8 +241,12 @@ class RunsHeard:
         profile = taught_by(ran, hardware_key(group))
         if profile is None:
             return None, ""
-        owner = steered.profile_owner
-        return ProfileLearned(profile.program, profile.processes, profile.scales[0], profile.hardware, owner), ""
+        owner, measured = steered.profile_owner, profile.scales[0]
+        if self._times_known and record.exclusive:
+            measured = msgspec.structs.replace(measured, time_s=0.0)
+        if not measured.time_s and not measured.counters:
+            return None, ""
+        return ProfileLearned(profile.program, profile.processes, measured, profile.hardware, owner), ""
 
     async def _over(self, name: str) -> ManagerJob | None:
         """Return the job once the manager says that it has ended; None: it does not say so in time."""

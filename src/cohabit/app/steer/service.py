@@ -13,11 +13,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 from cohabit.app.serve.serving import ServeConfig
+from cohabit.backend.protocol import Backend
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.backend.steered.lease import read_lease, switch_file, write_lease
@@ -29,6 +30,7 @@ from cohabit.live.controller.journal import Journal
 from cohabit.live.controller.place import Place, is_there
 from cohabit.live.controller.recovery import Restored
 from cohabit.live.controller.retention import Retention
+from cohabit.live.controller.store_link import StoreLink
 from cohabit.live.peers.messages import PeerLinks
 from cohabit.live.peers.server import Doorkeeper, PeerServer
 from cohabit.model.errors import InputError
@@ -50,18 +52,21 @@ log = logging.getLogger(__name__)
 
 
 class SteeringController(Controller):
-    """A controller of a manager's jobs; it passes changes of a job on to the manager."""
+    """A controller of a manager's jobs; it passes changes of a job on to the manager.
+
+    `steers`: the back end on the manager; `backend` is that, or what measures its runs."""
 
     def __init__(
         self,
         journal: Journal,
         restored: Restored,
         clock: BootClock,
-        backend: SteeredBackend,
+        backend: Backend,
         post: Callable[[str, Message], None],
+        steers: SteeredBackend,
     ) -> None:
         super().__init__(journal, restored, clock, backend, post)
-        self._steers = backend
+        self._steers = steers
 
     async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
         """Change a job. The manager stops jobs at their limits, so it must get the new limit first."""
@@ -129,6 +134,7 @@ class Steering:
     lock: IO[bytes]
     neighbours: Neighbours
     retention: Retention
+    store: StoreLink
     api: Api | None = None
     guard: Guard | None = None
     channel: NodeChannel | None = None  # from the daemons of the nodes
@@ -147,6 +153,7 @@ class Steering:
         await self.controller.start()
         if self.changed_scheme is not None:
             await self.controller.set_scheme(self.changed_scheme, from_file=True)
+        await self.store.open()
         await self._write_view()
         await self.neighbours.listen()
         if self.guard is not None:
@@ -181,6 +188,7 @@ class Steering:
             await self.channel.close()
         if self.guard is not None:
             await self.guard.close()
+        await self.store.close()
         await self.controller.stop()
         await self.neighbours.close()
         self.lock.close()
@@ -201,7 +209,8 @@ class Steering:
         """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
         with replacing(self.place.view) as stream:
-            stream.write(msgspec.json.encode({"at": time.time(), "jobs": jobs}))
+            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away}
+            stream.write(msgspec.json.encode(about))
 
 
 def view_of(core: SchedulerCore) -> dict[str, str]:
@@ -212,11 +221,23 @@ def view_of(core: SchedulerCore) -> dict[str, str]:
 
 def our_view(place: Path) -> tuple[float, dict[str, str]]:
     """Return when the controller last wrote its jobs, and the jobs; it writes them at every renewal of its lease."""
+    kept = _kept_view(place)
+    try:
+        return float(kept["at"]), dict(kept["jobs"])
+    except (ValueError, KeyError, TypeError):
+        return 0.0, {}
+
+
+def store_away(place: Path) -> str:
+    """Return why the controller could not use its profile store when it last wrote its jobs; empty: it could."""
+    return str(_kept_view(place).get("store_away", ""))
+
+
+def _kept_view(place: Path) -> dict[str, Any]:
     view = Place(place).view
     if not is_there(view):
-        return 0.0, {}
+        return {}
     try:
-        kept = msgspec.json.decode(view.read_bytes())
-        return float(kept["at"]), dict(kept["jobs"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0.0, {}
+        return msgspec.json.decode(view.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return {}

@@ -67,6 +67,7 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file, except the manager's own table."""
 
     place: str = "state"
+    store: str = ""  # of profiles: a file, or the URL of a database; "": a file in the place
     profiles: str = ""  # a file of profiles: `cohabit profiles export`, programs.json or curves
     policy: PolicyConfig = PolicyConfig()
     node: NodeTable = NodeTable()

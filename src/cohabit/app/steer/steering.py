@@ -21,6 +21,7 @@ import numpy as np
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, is_gated, refuse_untrusted_files, title
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
 from cohabit.app.steer.node_channel import NodeChannel
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
@@ -42,10 +43,12 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
-from cohabit.live.controller.clock import clock_of
+from cohabit.live.api.settings import ApiSettings
+from cohabit.live.controller.clock import BootClock, clock_of
 from cohabit.live.controller.journal import Journal, open_journal
-from cohabit.live.controller.measuring import stored_facts
-from cohabit.live.controller.place import only_one, open_place
+from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
+from cohabit.live.controller.meters import ManagerMeter
+from cohabit.live.controller.place import Place, only_one, open_place
 from cohabit.live.controller.recovery import Restored, Verified, restore, verify
 from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
@@ -131,7 +134,8 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     )
     backend.watcher.closings.recall(restored.core.state.windows)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
-    controller = SteeringController(journal, restored, clock, backend, neighbours.links.post)
+    controller = _controller(journal, restored, clock, backend, neighbours)
+    store = store_link(site.config, controller, cluster)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
     retention = Retention(
@@ -152,25 +156,32 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
             RunsAs(held is not None, site.config.launcher, os.geteuid()),
             retention,
             title(policies.names),
+            store,
         )
-        listeners = None if held is None else held.listeners
-        api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
-        api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
-        neighbours.door.refused = api.refused
+        api = _api(living, site, site.config.api, around, backend, restored, neighbours, held)
     start = partial(_ensure_watchdog, site, around, None if held is None else link)
     lease = LeaseTerms(site.lease, table.lease_s, found.terms.partitions, around.acts_as, start)
     guard = None
     if has_threshold(site.lease, site.groups, site.domain, around.script):
-        listener = None if held is None else held.threshold
-        guard = Guard(
-            place.threshold, site.lease, site.groups, backend, controller, neighbours, around.script, listener
-        )
+        guard = _guard(site, around, backend, controller, neighbours, held)
         if api is not None:
             guard.keep_refusals(api.refused)
     service = Service(
-        place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
+        place,
+        lease,
+        controller,
+        backend,
+        lock,
+        neighbours,
+        retention,
+        store,
+        api,
+        guard,
+        site=site,
+        around=around,
+        link=link,
     )
-    _hear_nodes(service, cluster, clock.now_us)
+    _hear_nodes(service, cluster, _is_measured(restored), clock.now_us)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
 
@@ -182,16 +193,63 @@ def refuse_deaf_gate(site: SteeredSite) -> None:
         raise InputError(what, f"{site.word} attach", 'add [nodes], or [telemetry] with a source; or gate = "none"')
 
 
-def _hear_nodes(service: Service, cluster: Cluster, now_us: Callable[[], int]) -> None:
+def _hear_nodes(service: Service, cluster: Cluster, times_known: bool, now_us: Callable[[], int]) -> None:
     """Let the controller hear telemetry and node daemons as the site file says."""
     site, controller, backend = service.site, service.controller, service.backend
     if site.telemetry is not None:
         source, names = source_of(site.telemetry, site.folder), backend.found.names
         service.telemetry = ClusterTelemetry(site.telemetry, names, source, controller.tell, now_us)
     if site.keys is not None:
-        service.channel = NodeChannel(site.keys, backend, controller, cluster, service.telemetry)
+        service.channel = NodeChannel(site.keys, backend, controller, cluster, service.telemetry, times_known)
         if service.api is not None:
             service.channel.count(service.api.parts.metrics, service.api.refused)
+
+
+def _controller(
+    journal: Journal, restored: Restored, clock: BootClock, backend: SteeredBackend, neighbours: Neighbours
+) -> SteeringController:
+    """Return the controller; its runs are measured if the policy learns from them."""
+    measured = MeasuringBackend(backend, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
+    outer = measured if _is_measured(restored) else backend
+    controller = SteeringController(journal, restored, clock, outer, neighbours.links.post, backend)
+    measured.bind(controller.ask)
+    return controller
+
+
+def _is_measured(restored: Restored) -> bool:
+    """Return whether the times of runs are learned: policies that give whole nodes to all jobs use no profiles."""
+    return not restored.core.policies.placer.exclusive
+
+
+def _guard(
+    site: SteeredSite,
+    around: Around,
+    backend: SteeredBackend,
+    controller: SteeringController,
+    neighbours: Neighbours,
+    held: Held | None,
+) -> Guard:
+    """Return the guard of the threshold at which programs of mates wait for each other."""
+    listener, file = None if held is None else held.threshold, Place(site.place).threshold
+    return Guard(file, site.lease, site.groups, backend, controller, neighbours, around.script, listener)
+
+
+def _api(
+    living: Living,
+    site: SteeredSite,
+    settings: ApiSettings,
+    around: Around,
+    backend: SteeredBackend,
+    restored: Restored,
+    neighbours: Neighbours,
+    held: Held | None,
+) -> Api:
+    """Return the API, which hands submissions in to the manager."""
+    listeners = None if held is None else held.listeners
+    api = Api(living, settings, restored, listeners, neighbours.contexts.api)
+    api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
+    neighbours.door.refused = api.refused
+    return api
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:

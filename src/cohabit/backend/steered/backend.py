@@ -105,8 +105,14 @@ class SteeredBackend:
     async def close(self) -> None:
         """Release nothing: jobs stay where they are, held jobs until the lease is over."""
 
+    @property
+    def lasted(self) -> Mapping[tuple[str, int], float]:
+        """How long runs took that are over and not settled, in seconds, by the manager's instants."""
+        return self.watcher.lasted
+
     async def settled(self, job_id: str, attempt: int) -> None:
-        """Do nothing: the manager keeps its own records."""
+        """Forget how long the run took: the manager keeps its own records."""
+        self.watcher.lasted.pop((job_id, attempt), None)
 
     async def observe(self) -> list[Run]:
         """Return the state of the runs the core expects, from the manager alone; a job that has not begun is held

@@ -155,6 +155,7 @@ class Watcher:
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; kept until the manager forgets them
         self.over: set[str] = set()  # names the core has had and will never take again
+        self.lasted: dict[tuple[str, int], float] = {}  # seconds, of runs whose end was reported
         self.told = [UP] * len(node_names)
         self.back_s = 0.0  # since when the manager answers again; it may have forgotten the last orders before that
 
@@ -247,7 +248,7 @@ class Watcher:
             return [JobStarted(*key)]
         if not job.waits:
             self.known.pop(known.name)
-            return [*([JobStarted(*key)] if job.nodes else []), finished(known.attempt, job, self._title)]
+            return [*([JobStarted(*key)] if job.nodes else []), self._finished(known, job)]
         if job.held and not known.to_place and self._burnt(known.name, known.attempt):
             known.phase = QUEUED
             return [StartRefused(*key, "its mates were not heard before it began", 1)]
@@ -275,7 +276,7 @@ class Watcher:
             return []
         if not job.waits:
             self.known.pop(known.name)
-            return [finished(known.attempt, job, self._title)]
+            return [self._finished(known, job)]
         facts: list[Event] = [JobFinished(known.name, known.attempt, STOPPED)]
         known.phase, known.limit_us = QUEUED, limit_of(job)
         if not job.held:
@@ -285,6 +286,11 @@ class Watcher:
             facts.append(JobHeld(known.name))
         known.stopping = False
         return facts
+
+    def _finished(self, known: Known, job: ManagerJob) -> JobFinished:
+        if job.end_s > job.start_s > 0:
+            self.lasted[known.name, known.attempt] = job.end_s - job.start_s
+        return finished(known.attempt, job, self._title)
 
     def _forgotten(self, known: Known, job: ManagerJob) -> bool:
         """Return whether the manager died and came back in a state before our order, and the job is not held on

@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cohabit.live.api import coscheduling_routes, job_routes, site_routes, window_routes
+from cohabit.live.api import coscheduling_routes, job_routes, profile_routes, site_routes, window_routes
 from cohabit.live.api.audit import Refused
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.guard import Guard
@@ -41,7 +41,16 @@ def make_app(parts: Parts) -> FastAPI:
         redoc_url=None,
     )
     app.state.parts, app.state.page_door = parts, page_door.PageDoor()
-    for routes in (job_routes, coscheduling_routes, site_routes, window_routes, page_files, page_door, page_data):
+    for routes in (
+        job_routes,
+        coscheduling_routes,
+        profile_routes,
+        site_routes,
+        window_routes,
+        page_files,
+        page_door,
+        page_data,
+    ):
         app.include_router(routes.router)
     for kind in (Refusal, InputError, Busy, JournalError):
         app.add_exception_handler(kind, _refused)

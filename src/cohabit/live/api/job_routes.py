@@ -110,7 +110,7 @@ async def why(job: Job, parts: Service, caller: Identified) -> Response:
     if found.record.status:
         text = short = found.record.reason
     told = {"job": job, "state": explained.standing.state, "why": text, "short": short}
-    return reply(told | {"history": history(explained.history)})
+    return reply(told | {"profile": explained.profile, "history": history(explained.history)})
 
 
 @router.post("/{job}/cancel", responses={200: {"model": JobView}})

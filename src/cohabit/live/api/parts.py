@@ -29,6 +29,7 @@ from cohabit.live.controller.place import Place
 from cohabit.live.controller.refusals import Busy
 from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
+from cohabit.live.controller.store_link import StoreLink
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
 from cohabit.version import __version__
@@ -52,6 +53,7 @@ class Living:
     runs_as: RunsAs
     retention: Retention
     policy: str = ""  # as the site file calls it
+    store: StoreLink | None = None  # of profiles
 
 
 class Parts:

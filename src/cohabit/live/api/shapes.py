@@ -319,6 +319,8 @@ class Ping(BaseModel):
     role: str
     controller_uid: int  # of the process that answers
     launcher_uid: int  # of the process that starts jobs
+    store: str  # of profiles
+    store_away: str  # why it cannot be used; empty: it can
 
 
 class Portion(BaseModel):
@@ -402,6 +404,7 @@ class Why(BaseModel):
     state: str
     why: str
     short: str
+    profile: str  # what is known of its program, where the policy plans by that
     history: list[dict[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""The routes that are not about single jobs: nodes, profiles, accounting, slowdowns, events, audit, tokens, metrics."""
+"""The routes that are not about single jobs: nodes, accounting, slowdowns, events, audit, tokens, metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cohabit.backend.protocol import BackendError
 from cohabit.live.api import accounting
@@ -24,7 +24,6 @@ from cohabit.live.api.shapes import (
     Overlap,
     Ping,
     Pruned,
-    Short,
     Slowdowns,
     TokenList,
     TokenView,
@@ -36,7 +35,6 @@ from cohabit.live.api.views import job_view, node_views, slowdown_points, window
 from cohabit.live.controller.records import Record
 from cohabit.live.controller.retention import removed_before
 from cohabit.live.controller.standing import Standing
-from cohabit.model.profile import owner_of
 from cohabit.model.units import SECOND
 
 router = APIRouter(responses=PROBLEMS)
@@ -63,6 +61,8 @@ async def ping(parts: Service, caller: Identified) -> Response:
             "role": caller.role,
             "controller_uid": living.runs_as.own,
             "launcher_uid": living.runs_as.launcher,
+            "store": "" if living.store is None else living.store.where,
+            "store_away": "" if living.store is None else living.store.away,
         }
     )
 
@@ -293,37 +293,3 @@ def _token_view(token: Token) -> dict[str, Any]:
         "parents": list(token.parents),
         "page": token.page,
     }
-
-
-# ---- profiles -----------------------------------------------------------------------------------------------------
-# Nothing else in the API writes a shared profile: runs and `reprofile` change their owner's (core/known_programs.py).
-
-
-class ProfileShare(BaseModel):
-    """The program and the user of the profile to share."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    program: Annotated[Short, Field(min_length=1)]
-    user: Annotated[UserName, Field(min_length=1)]
-
-
-class ProfileSharing(BaseModel):
-    """The shared program, its user and the number of profiles."""
-
-    program: str
-    user: str
-    profiles: int
-
-
-@router.post("/v1/profiles/share", responses={200: {"model": ProfileSharing}}, tags=["profiles"])
-async def share(wish: ProfileShare, parts: Service, caller: Identified) -> Response:
-    """Make a user's profile of a program the one for all users without a profile of it."""
-    about = f"{wish.program} of {wish.user}"
-    operator(caller, f"profile {about}")
-    number = await parts.accounts.number_of(wish.user)
-    if number is None:
-        raise Refusal(404, "there is no such user", f"user {wish.user}", "check the name")
-    owner = owner_of(number)
-    await parts.change(caller, "share profile", about, parts.controller.share_profile(wish.program, owner))
-    count = await parts.controller.ask(lambda core: len(core.state.profiles.get(wish.program, {})))
-    return reply({"program": wish.program, "user": await parts.accounts.name_of(number), "profiles": count})

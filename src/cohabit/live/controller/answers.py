@@ -27,7 +27,7 @@ from cohabit.live.controller.journal import Journal, JournalError
 from cohabit.live.controller.records import Note, Record
 from cohabit.live.controller.refusals import RemovedJob, UnknownJob
 from cohabit.live.controller.removal import Gone
-from cohabit.live.controller.standing import Explained, Listed, Standing, stand, with_reason
+from cohabit.live.controller.standing import Explained, Listed, Standing, profile_words, stand, with_reason
 from cohabit.live.controller.stepping import Stepper
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Answers:
                 *(Note(at_us, text) for at_us, text in story_of(state, policies, job_id)),
             }
             full = with_reason(why or standing.why, standing.record.notes)
-            return Explained(standing, full, standing.why, tuple(sorted(history)))
+            return Explained(standing, full, standing.why, tuple(sorted(history)), profile_words(self._core, job_id))
 
         return await self._in_worker(explain)
 

@@ -93,6 +93,7 @@ class Controller(Answers):
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self._deadlock = ""  # as it was last logged
+        self.hears_lessons: Callable[[Iterable[Event]], None] | None = None  # events that the core was told
 
     @property
     def left_out(self) -> int:
@@ -296,6 +297,8 @@ class Controller(Answers):
                 self._hand_out(command, turn)
             except Exception:
                 log.exception("%s is not handed out", command)
+        if self.hears_lessons is not None:
+            self.hears_lessons(one.event for one in turn.entries)
         self._answer(turn)
         self._log_deadlock()
         for one in turn.entries:

@@ -102,13 +102,16 @@ class MeasuringBackend:
         drift: DriftWatch | None = None,
         clock: Callable[[], float] = time.monotonic,
         episode_s: float = 0.0,
+        sees_all: bool = True,
     ) -> None:
         self.inner, self.meter, self.period_s = inner, meter, period_s
         self.drift, self._clock, self._episode_s = drift or DriftWatch(), clock, episode_s
+        self._sees_all = sees_all  # False: jobs may be on the nodes that did not come through this back end
         self._ask: Ask | None = None
         self._runs: dict[Key, _Watched] = {}
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: asyncio.Task[None] | None = None
         self._said: set[str] = set()
         self._strangers: set[Key] = set()  # runs of an earlier controller: their neighbours are not known
 
@@ -124,7 +127,6 @@ class MeasuringBackend:
     async def open(self) -> None:
         """Open the back end and start the measuring tasks."""
         await self.inner.open()
-        self._do(self._listen())
         self._do(self._read_exclusive())
         if self.period_s > 0:
             self._do(self._measure_progress())
@@ -147,11 +149,13 @@ class MeasuringBackend:
         for other in self._runs.values():
             if not nodes.isdisjoint(other.nodes):
                 run.met = other.met = True
-        run.met = run.met or bool(self._strangers)
+        run.met = run.met or bool(self._strangers) or not self._sees_all
         self._runs[run.key] = run
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the events of the back end and of the measurements."""
+        """Yield the events of the back end and of the measurements; a manager is heard once its runs were observed."""
+        if self._listening is None:
+            self._listening = self._do(self._listen())
         while True:
             yield await self._facts.get()
 
@@ -181,7 +185,7 @@ class MeasuringBackend:
                 async for event in self.inner.events():
                     for fact in await self._told(event):
                         self._facts.put_nowait(fact)
-            except OSError:
+            except Exception:
                 log.exception("the back end does not report")
                 await asyncio.sleep(1.0)
 

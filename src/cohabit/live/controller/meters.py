@@ -68,6 +68,27 @@ class LocalMeter:
             return None
 
 
+class ManagerMeter:
+    """The meter of runs under a resource manager: their time by its own clock, and no counters."""
+
+    def __init__(self, lasted: Mapping[tuple[str, int], float]) -> None:
+        self._lasted = lasted
+
+    def begin(self, job_id: str, attempt: int) -> None:
+        """Do nothing: the manager keeps the time."""
+
+    def sample(self, job_id: str, attempt: int) -> Amounts:
+        """Return nothing: what a run uses is counted on its nodes."""
+        return {}
+
+    def lasted_s(self, job_id: str, attempt: int) -> float | None:
+        """Return the time from the start to the end that the manager reported."""
+        return self._lasted.get((job_id, attempt))
+
+    def end(self, job_id: str, attempt: int) -> None:
+        """Do nothing: the back end forgets a run that is settled."""
+
+
 class Reading(NamedTuple):
     """The amounts a run had used at an instant."""
 

@@ -49,6 +49,8 @@ class Place:
         self.mates = self.private / "mates.json"  # names of jobs with mates, ours and the manager's
         self.threshold = self.private / "threshold.json"  # groups of mates for which the threshold was opened
         self.shadow = self.private / "shadow.json"  # the observations of shadow mode
+        self.profiles = self.private / "profiles.db"  # the profile store, unless the site file names another
+        self.learned = self.private / "learned.json"  # how far the core and the profile store know of each other
         self.site = root / SITE  # the site file of `cohabit up`
         self.socket = root / SOCKET  # that callers connect to
         self.lease = root / "lease"  # how long jobs may be held; read by the manager's plugins

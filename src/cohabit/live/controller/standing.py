@@ -13,6 +13,7 @@ from cohabit.live.controller.recorder import Recorder
 from cohabit.live.controller.records import OVER, REFUSED, RUNS, Note, Record
 from cohabit.model.cluster import Cluster
 from cohabit.model.job import Job
+from cohabit.model.profile import owner_of
 
 QUEUED, HELD, STARTING, RUNNING, CANCELLED = "queued", "held", "starting", "running", "cancelled"
 
@@ -42,6 +43,7 @@ class Explained(NamedTuple):
     why: str
     short: str  # the same in a few words, as lists have it
     history: tuple[Note, ...]
+    profile: str = ""  # what is known of its program, where the policy plans by that
 
 
 def stand(
@@ -115,3 +117,22 @@ def _short_why(record: Record, core: SchedulerCore, reasons: ShortReasons | None
     if reasons is not None:
         return with_reason(reasons.of(row), record.notes)
     return before_the_queue(state, row, 0) or (record.notes[-1].why if record.notes else "waits for nodes")
+
+
+def profile_words(core: SchedulerCore, job_id: str) -> str:
+    """Return which profile a waiting or running job is planned by; empty: the policy does not look at profiles."""
+    state = core.state
+    row = state.rows.get(job_id)
+    if row is None or core.policies.placer.exclusive:
+        return ""
+    job = state.spec(row)
+    if not job.program:
+        return ""
+    profile = core.view(0).profile(job.program, job.processes, job.profile_owner or owner_of(job.user))
+    timed = () if profile is None else [one for one in profile.scales if one.time_s > 0]
+    if profile is None or not timed:
+        return f"nothing is known of {job.program} yet: its runs are measured"
+    times = ", ".join(f"{one.time_s:.4g} s at scale {one.scale}" for one in timed)
+    whose = "its owner's runs" if profile.owner else "the shared profile"
+    runs = sum(one.samples for one in timed)
+    return f"{job.program} with {profile.processes} processes, from {whose}: {times} ({runs} run{'s' * (runs > 1)})"
