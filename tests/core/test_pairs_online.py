@@ -17,12 +17,13 @@ from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished
+from cohabit.model.features import TIME
 from cohabit.model.profile import Profile, ScaleProfile, Tenant
 from cohabit.model.units import SECOND
 from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs, busy_cores
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import MEMORY_NAME, METHODS, Pair
-from cohabit.predict.features import TIME, Schema
+from cohabit.predict.features import Schema
 from tests.core.shared_story import Story
 from tests.support.builders import policies, submitted
 from tests.support.programs import PROFILES, measured, profile

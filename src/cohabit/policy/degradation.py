@@ -6,17 +6,17 @@ caller leaves such a job alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from cohabit.model.cluster import NodeGroup
+from cohabit.model.features import feature, features
 from cohabit.model.mix import Floats
 from cohabit.model.profile import Profile, Tenant
 from cohabit.policy.forecast import Forecasts
 from cohabit.predict.degradation import Predictor
-from cohabit.predict.features import TIME
 
 CPU_USAGE = "cpu_usage_mean"  # the counter: cores a program keeps busy on a node when alone
 
@@ -55,7 +55,7 @@ class PredictedPairs:
     """Degradations by a model, from each program's counters when alone; equal programs are predicted once."""
 
     def __init__(self, model: Predictor) -> None:
-        self._model = model
+        self.model = model
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
 
     def knows(self, program: str, profile: Profile | None) -> bool:
@@ -68,18 +68,22 @@ class PredictedPairs:
         found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
         if rows:
             primary, beside = (np.array(side) for side in zip(*rows.values(), strict=True))
-            found[:-1, :-1] = self._model.estimate_pairs(primary, beside)
+            found[:-1, :-1] = self.model.estimate_pairs(primary, beside)
         place = {key: number for number, key in enumerate(rows)}
         places = [place.get(id(job.profile), -1) for job in jobs]
         chosen: Floats = found[np.ix_(places, places)]
         return chosen
 
+    def missing(self, have: Collection[str]) -> list[str]:
+        """Return the columns that it learned from and that are not among these."""
+        needed = dict.fromkeys((*self.model.schema.primary, *self.model.schema.other))
+        return [name for name in needed if name not in have]
+
     def _row(self, profile: Profile) -> tuple[Floats, Floats] | None:
         """Return its features as the slowed job and as the neighbour; None if a counter is missing."""
         if id(profile) not in self._rows:
-            one = profile.at_scale(1)
-            have = {} if one is None else {**one.counters, TIME: one.time_s}
-            sides = self._model.schema.primary, self._model.schema.other
+            have = features(profile.at_scale(1))
+            sides = self.model.schema.primary, self.model.schema.other
             primary, beside = (np.array([have.get(name, np.nan) for name in names]) for names in sides)
             self._rows[id(profile)] = profile, primary, beside
         _, primary, beside = self._rows[id(profile)]
@@ -125,5 +129,5 @@ class ProfiledPairs:
 def busy_cores(job: Tenant) -> float:
     """Return the cores of a node the job keeps busy when alone; all its cores if it was never measured."""
     one = None if job.profile is None else job.profile.at_scale(1)
-    usage = None if one is None else one.counters.get(CPU_USAGE)
+    usage = feature(one, CPU_USAGE)
     return float(job.cores) if usage is None else min(max(usage * job.load, 0.0), float(job.cores))

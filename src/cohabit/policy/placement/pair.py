@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cohabit.model.errors import InputError
+from cohabit.model.features import feature
 from cohabit.model.mix import Floats
 from cohabit.model.plan import Ask
 from cohabit.model.profile import Tenant, footprint
@@ -171,7 +172,7 @@ class Pair(Together):
             job = view.job(row)
             profile = view.profile(job.program, job.processes, job.profile_owner)
             one = None if profile is None else profile.at_scale(1)
-            misses.append(0.0 if one is None else one.counters.get(MISSES, 0.0))
+            misses.append(feature(one, MISSES) or 0.0)
         groups: list[tuple[int, ...]] = []
         alike = [(view.need(row), view.circle(row)) for row in rows]  # these may share nodes
         for kind in sorted(set(alike)):
