@@ -27,6 +27,9 @@ Server = Annotated[
 AsRoot = Annotated[
     bool, Option("--as-root", help="As root: the controller keeps root's rights. A hole in it gives root away.")
 ]
+Without = Annotated[
+    str, Option("--without", metavar="NEED,...", help="Run the policy without these needs (`cohabit doctor --site`).")
+]
 UntilIdle = Annotated[bool, Option("--until-idle", help="Leave when no job waits or runs.")]
 AsJson = Annotated[bool, Option("--json", help="One JSON document on stdout.")]
 Store = Annotated[
@@ -182,3 +185,8 @@ def _ranges(text: str | None) -> tuple[tuple[int, int], ...]:
             raise InputError(f"{part!r} is not a range of ways", "--inseparable", "write 10-11, or 4-5,10-11")
         found.append((int(match[1]), int(match[2])))
     return tuple(found)
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))

@@ -216,7 +216,7 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
         from cohabit.policy.degradation import PredictedPairs
         from cohabit.predict.model_file import load_model
 
-        return PredictedPairs(load_model(Path(config.model)).model)
+        return PredictedPairs(load_model(Path(config.model)).model, Path(config.model).name)
     return None
 
 
@@ -256,7 +256,7 @@ def nothing_known(
         return []
     assert isinstance(placer, Pair)
     known = {one.program: one for one in profiles}
-    strange = [name for name in programs if not placer.degradations.knows(name, known.get(name))]
+    strange = [name for name in programs if placer.degradations.lacks(name, known.get(name))]
     if len(strange) == len(programs):
         why = "has none of their programs" if key == "degradation" else "needs counters that none of them has"
         raise InputError(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from cohabit.app.doctor.needs import left_out, offers_of_cluster, refuse_unmet, rows_of
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
@@ -76,6 +77,7 @@ class Service(Steering):
     site: SteeredSite = field(kw_only=True)
     around: Around = field(kw_only=True)
     link: LauncherLink = field(kw_only=True)
+    words: str = field(kw_only=True)  # the policy, for people
 
     async def until_off(self) -> None:
         """Wait for the kill switch; raise LauncherGone if the launcher ends, because nothing is steered without it."""
@@ -104,6 +106,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     await link.open()
     around = await site.look_around(link=link if held is not None else None)
     found, manager = around.found, around.manager
+    words = given_up(site, found)
     journal = open_journal(place.journal)
     policies = policies_of(site, found, _same_settings(journal, site, found))
     cluster = cluster_of(site, found, policies)
@@ -147,7 +150,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
             link.open_output,
             RunsAs(held is not None, site.config.launcher, os.geteuid()),
             retention,
-            title(policies.names),
+            title(policies.names) + words,
         )
         listeners = None if held is None else held.listeners
         api = Api(living, site.config.api, restored, listeners, neighbours.contexts.api)
@@ -163,11 +166,17 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         )
         if api is not None:
             guard.keep_refusals(api.refused)
-    service = Service(
-        place, lease, controller, backend, lock, neighbours, retention, api, guard, site=site, around=around, link=link
-    )
+    parts = (place, lease, controller, backend, lock, neighbours, retention, api, guard)
+    service = Service(*parts, site=site, around=around, link=link, words=site.policy.name + words)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
+
+
+def given_up(site: SteeredSite, found: Discovered) -> str:
+    """Return what the policy runs without, in words; refuse one whose needs this cluster cannot meet."""
+    rows = rows_of(policies_of(site, found, None), offers_of_cluster(site, found), site.config.without)
+    refuse_unmet(rows, site.policy.name, f"{site.word} site")
+    return "".join(f" without {name}" for name in left_out(rows))
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:
