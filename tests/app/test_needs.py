@@ -66,7 +66,8 @@ def test_a_gate_without_model_and_telemetry_is_refused_with_both_remedies(tmp_pa
     with pytest.raises(InputError, match="telemetry: nothing reports"):
         checked(config, ("model",), "site.toml")
     given_up = checked(replace(config, telemetry=TelemetryConfig()), ("model",), "site.toml")
-    assert given_up.without == ("model",) and given_up.policy_words == "rush without model"
+    assert given_up.without == ("model",)
+    assert given_up.policy_words == "rush without model"
 
 
 def test_a_misspelt_need_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Loops that close: run, measure, store, decide better; with real programs."""
