@@ -14,6 +14,7 @@ from cohabit.app.scenario.typed_toml import refuse_for_root
 from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
+from cohabit.model.features import feature
 from cohabit.model.profile import Profile
 from cohabit.model.units import HOUR, SECOND
 from cohabit.policy.backfill import backfill_named
@@ -245,6 +246,7 @@ def nothing_known(
 ) -> list[str]:
     """Return a sentence for each program unknown to the matrix or the model; refuse if that is all of them."""
     config, placer = scenario.policy, policies.placer
+    _refuse_zeros(placer, programs, profiles)
     key = "degradation" if config.degradation else "model"
     if not getattr(config, key):
         return []
@@ -265,6 +267,18 @@ def nothing_known(
             "check the names, or leave the key out",
         )
     return [f"policy.{key} says nothing of {name or 'jobs without a program'}: run alone" for name in strange]
+
+
+def _refuse_zeros(placer: object, programs: Sequence[str], profiles: Sequence[Profile]) -> None:
+    """Refuse pairs by cache misses where profiles are known and none of the jobs' programs has any."""
+    from cohabit.policy.placement.pair import INTENSITY, MISSES, Pair
+
+    known = [one for one in profiles if one.program in programs]
+    if not isinstance(placer, Pair) or placer.method != INTENSITY or not known:
+        return
+    if all(feature(one.at_scale(1), MISSES) is None for one in known):
+        what = f"none of the programs has {MISSES}: jobs would be paired as if none missed the cache"
+        raise InputError(what, "policy.pairing = 'intensity'", "give programs counters, or use another pairing")
 
 
 def title(names: dict[str, Any]) -> str:
