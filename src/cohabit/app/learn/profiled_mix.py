@@ -46,14 +46,23 @@ def mix_of_profiles(names: Sequence[str], found: Sequence[Described], where: str
     if len(names) > nodes * room:
         what = f"{len(names)} programs of up to {most} processes do not fit on {nodes} x {node.cores} cores"
         raise InputError(what, "--programs", "give fewer programs, or --nodes")
-    tenants = [Tenant(name, min(one.profile.processes, node.cores), 1, 0, 0.0, 1.0, one.profile)
-               for name, one in zip(names, chosen, strict=True)]  # fmt: skip
+    tenants = [
+        Tenant(name, min(one.profile.processes, node.cores), 1, 0, 0.0, 1.0, one.profile)
+        for name, one in zip(names, chosen, strict=True)
+    ]
     traffic, cpi0, cost = zip(*(surface(one, node, ways) for one in tenants), strict=True)
     cap = min(stream_gbs(node, node.cores), NO_LIMIT_GBS)
     return Mix(
-        nodes, room, ways, cap, FREQ_GHZ, _unique(names),
-        np.array(traffic), np.array(cpi0), MISSES_PER_1000 * np.array(cost),
-    )  # fmt: skip
+        nodes,
+        room,
+        ways,
+        cap,
+        FREQ_GHZ,
+        _unique(names),
+        np.array(traffic),
+        np.array(cpi0),
+        MISSES_PER_1000 * np.array(cost),
+    )
 
 
 def _with_curves(name: str, found: Sequence[Described], where: str) -> Described:
