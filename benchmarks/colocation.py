@@ -14,10 +14,11 @@ import numpy as np
 
 from benchmarks.clocks import Clock, asked
 from cohabit.app.learn.matching import get_ready
+from cohabit.model.features import TIME
 from cohabit.optimise import matching
 from cohabit.optimise.matching import Floats
 from cohabit.predict.estimators import GRIDS, KINDS, Fitted, fit_kind, library_answers
-from cohabit.predict.features import TIME, CoRuns, Schema
+from cohabit.predict.features import CoRuns, Schema
 
 COUNTERS = 156  # 39 counters, four statistics each
 PROGRAMS = 27

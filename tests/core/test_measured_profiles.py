@@ -74,11 +74,11 @@ def test_a_model_trained_on_measured_pairs_knows_measured_profiles(measured: dic
         ELASTIC_NET, data.schema, fit_kind(ELASTIC_NET, data, GRIDS[ELASTIC_NET][0], 1, 5).flat
     )  # fmt: skip
     pairs, profiles = PredictedPairs(model), [profile_of(name, alone) for name, alone in measured.items()]
-    assert all(pairs.knows(one.program, one) for one in profiles)
+    assert not any(pairs.lacks(one.program, one) for one in profiles)
     found = pairs.between([tenant(one) for one in profiles], NODE)
     np.testing.assert_allclose(found.ravel(), model.estimate(data.primary, data.beside), rtol=1e-5, atol=1e-5)
     lacking = profiles[0].with_scale(ScaleProfile(1, 1.0))
-    assert not pairs.knows("busy", lacking)
+    assert "cannot judge busy: its profile lacks " in pairs.lacks("busy", lacking)
 
 
 def test_cores_kept_busy_are_read_as_the_sensor_means_them(measured: dict[str, Alone]) -> None:

@@ -17,12 +17,13 @@ from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core.core import SchedulerCore
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished
+from cohabit.model.features import TIME
 from cohabit.model.profile import Profile, ScaleProfile, Tenant
 from cohabit.model.units import SECOND
 from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs, busy_cores
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import MEMORY_NAME, METHODS, Pair
-from cohabit.predict.features import TIME, Schema
+from cohabit.predict.features import Schema
 from tests.core.shared_story import Story
 from tests.support.builders import policies, submitted
 from tests.support.programs import PROFILES, measured, profile
@@ -296,7 +297,10 @@ def replace_counters(one: ScaleProfile, counters: dict[str, float]) -> ScaleProf
 def test_why_says_with_whom() -> None:
     tell = told()
     tell.starts(0, *(submitted(name, program=name, processes=8) for name in "abcd"))
-    assert tell.why("c", 1) == "it is to start together with job d, on nodes that are empty"
+    assert tell.why("c", 1) == (
+        "it is to start together with job d, on nodes that are empty; "
+        "the matrix of measured pairs expects it to slow by 40 % and its partner by 40 %"
+    )
     alone = told(threshold_pct=30.0)
     alone.starts(0, *(submitted(name, program=name, processes=8) for name in "abcd"))
     assert alone.why("c", 1).startswith("it is to run alone, on nodes that are empty: no job left")

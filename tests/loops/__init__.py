@@ -1,1 +1,1 @@
-"""Loops that close: run, measure, store, decide better."""
+"""Loops that close: run, measure, store, decide better; with real programs."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cohabit.predict.features import TIME, CoRuns, Schema
+from cohabit.model.features import TIME
+from cohabit.predict.features import CoRuns, Schema
 
 COUNTERS = ("cycles", "instructions", "cache_misses", "mem_uops_retired_all_loads", "ipc", "cpu_usage")
 STATISTICS = ("mean", "std")

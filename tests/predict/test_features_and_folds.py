@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from cohabit.model.errors import InputError
+from cohabit.model.features import counter_of
 from cohabit.predict import folds
-from cohabit.predict.features import FAMILY, CoRuns, counter_of, family_of, fit_scaling, profiles_of
+from cohabit.predict.features import FAMILY, CoRuns, family_of, fit_scaling, profiles_of
 from tests.predict.made_data import made_coruns
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cohabit.cli.console import note, show_json, table
 from cohabit.cli.declaring import Option, verb
-from cohabit.cli.options import AsJson
+from cohabit.cli.options import AsJson, Without, names_of
 
 if TYPE_CHECKING:
     from cohabit.app.doctor.health import Finding
@@ -16,9 +17,18 @@ if TYPE_CHECKING:
 MARKS = {"ok": "ok", "optional": "-", "missing": "MISSING"}
 
 
-@verb("doctor", "What this host offers, what is missing.", "cohabit doctor --json")
-def doctor(as_json: AsJson = False) -> None:
+@verb("doctor", "What this host offers, what is missing.", "cohabit doctor --json", "cohabit doctor --site site.toml")
+def doctor(
+    site: Annotated[
+        Path | None, Option("--site", metavar="SITE.toml", help="What its policy needs, and what is there.")
+    ] = None,
+    without: Without = "",
+    as_json: AsJson = False,
+) -> None:
     """Look at Python, libraries, processor, caches, control groups and tools, and say plainly what works here."""
+    if site is not None:
+        _needs(site, names_of(without), as_json)
+        return
     from cohabit.app.doctor.health import examine
 
     findings = examine()
@@ -30,6 +40,26 @@ def doctor(as_json: AsJson = False) -> None:
         _advise(findings)
     if missing:
         raise typer.Exit(1)
+
+
+def _needs(site: Path, without: tuple[str, ...], as_json: bool) -> None:
+    """Show the needs of a site's policy; exit with 2 if one that makes it what it is cannot be met."""
+    from cohabit.app.doctor.needs import UNMET, as_data
+    from cohabit.app.doctor.site_needs import policy_and_needs
+
+    policy, rows = policy_and_needs(site, without)
+    unmet = [row for row in rows if row.state == UNMET]
+    if as_json:
+        show_json({"ok": not unmet, "policy": policy, "needs": as_data(rows)})
+    elif not rows:
+        typer.echo(f"policy {policy} needs nothing that a site may lack")
+    else:
+        table(f"policy {policy}", ["needs", "", "found"], [[row.need, row.state, row.found] for row in rows])
+        for row in rows:
+            if row.remedy:
+                typer.echo(f"  {row.need}: {row.without}. To change that: {row.remedy}")
+    if unmet:
+        raise typer.Exit(2)
 
 
 def _advise(findings: list[Finding]) -> None:

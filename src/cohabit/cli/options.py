@@ -6,7 +6,7 @@ Nothing here may import typer (see declaring.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cohabit.app.client.client import Client
     from cohabit.app.scenario.tables import Scenario
+    from cohabit.model.mix import Mix
     from cohabit.optimise.ways import Limits
 
 Server = Annotated[
@@ -26,6 +27,9 @@ Server = Annotated[
 ]
 AsRoot = Annotated[
     bool, Option("--as-root", help="As root: the controller keeps root's rights. A hole in it gives root away.")
+]
+Without = Annotated[
+    str, Option("--without", metavar="NEED,...", help="Run the policy without these needs (`cohabit doctor --site`).")
 ]
 UntilIdle = Annotated[bool, Option("--until-idle", help="Leave when no job waits or runs.")]
 AsJson = Annotated[bool, Option("--json", help="One JSON document on stdout.")]
@@ -37,6 +41,9 @@ Store = Annotated[
         envvar="COHABIT_STORE",
         help="SQLite file or postgresql://user@host/database; the user's own store otherwise.",
     ),
+]
+Programs = Annotated[
+    str, Option("--programs", metavar="A,B,...", help="Instead of the file: programs whose profiles are in the store.")
 ]
 Jobs = Annotated[list[str], Argument("JOB...", "Their numbers or names.", jobs=True)]
 OneJob = Annotated[str, Argument("JOB", "Its number or name.", jobs=True)]
@@ -199,3 +206,20 @@ def instant_s(option: str, text: str | None) -> float | None:
         return time.time() - duration_s(option, text)
     except InputError:
         raise InputError(f"{text!r} is no point in time", option, "write 24h, 7d or 2026-01-31T12:00") from None
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names of a list with commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def mix_from(file: Path | None, programs: str, store: str | None, nodes: int, read: Callable[[Path], Mix]) -> Mix:
+    """Return the programs of a file, or those whose profiles are in the store."""
+    check_not_both("a file", "--programs", file is not None and bool(programs))
+    if programs:
+        from cohabit.app.learn.profiled_mix import mix_of_profiles, stored_profiles
+
+        return mix_of_profiles(names_of(programs), *stored_profiles(store), nodes)
+    if file is None:
+        raise InputError("no programs are given", "", "name a file, or --programs A,B of the store")
+    return read(file)

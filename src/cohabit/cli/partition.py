@@ -10,7 +10,18 @@ import typer
 
 from cohabit.cli.console import note, show_json, table
 from cohabit.cli.declaring import Argument, Option, verb
-from cohabit.cli.options import AsJson, Groups, Inseparable, IoWays, MinWays, Ways, limits_from
+from cohabit.cli.options import (
+    AsJson,
+    Groups,
+    Inseparable,
+    IoWays,
+    MinWays,
+    Programs,
+    Store,
+    Ways,
+    limits_from,
+    mix_from,
+)
 from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -24,9 +35,12 @@ if TYPE_CHECKING:
     "cohabit partition node.json --objective min --json",
     "cohabit partition node.json --method clusters --ways 12 --inseparable 10-11",
     "cohabit partition node.json --method clusters --ways 20 --min-ways 2 --groups 3 --domains 0,1",
+    "cohabit partition --programs solver,stream",
 )
 def partition(
-    node: Annotated[Path, Argument("NODE.json", "The node and its programs' miss curves.")],
+    node: Annotated[Path | None, Argument("NODE.json", "The node and its programs' miss curves.")] = None,
+    programs: Programs = "",
+    store: Store = None,
     method: Annotated[str, Option(help="dp (the best division), equal, or clusters (programs share).")] = "dp",
     objective: Annotated[str, Option(help="weighted (speedup), harmonic (mean) or min (fairness).")] = "weighted",
     ways: Ways = None,
@@ -52,7 +66,7 @@ def partition(
         raise unknown("objective", objective, OBJECTIVES)
     limits = limits_from(ways, min_ways, groups, io_ways, inseparable)
     where = _domains(domains)
-    mix = read_node(node)
+    mix = mix_from(node, programs, store, 1, read_node)
     if not is_ready():
         note("compiling kernels, once (about a minute) ...")
     get_ready(method == "clusters" or limits is not None)

@@ -15,10 +15,13 @@ from cohabit.cli.options import (
     Inseparable,
     IoWays,
     MinWays,
+    Programs,
+    Store,
     Ways,
     check_not_both,
     check_seed,
     limits_from,
+    mix_from,
 )
 from cohabit.model.errors import InputError, unknown
 
@@ -39,9 +42,13 @@ MOST_SWAPS, MOST_RESTARTS = 10**12, 10**4
     "cohabit place mix.json --scheme shepherd --ways 12 --inseparable 10-11",
     "cohabit place mix.json --scheme shepherd --ways 20 --min-ways 2 --domains-per-server 2",
     "cohabit place mix.json --scheme baseline --seed 7",
+    "cohabit place --programs solver,stream,solver,sort --nodes 2",
 )
 def place(
-    mix: Annotated[Path, Argument("MIX.json", "The nodes and the programs' miss curves.")],
+    mix: Annotated[Path | None, Argument("MIX.json", "The nodes and the programs' miss curves.")] = None,
+    programs: Programs = "",
+    store: Store = None,
+    nodes: Annotated[int, Option("--nodes", metavar="N", help="With --programs: how many nodes; 2 otherwise.")] = 2,
     scheme: Annotated[str, Option(help="baseline, part-only, place-only, place-only-direct or shepherd.")] = "shepherd",
     seed: Annotated[int, Option(help="Where all chance comes from.")] = 1,
     swaps: Annotated[int | None, Option(metavar="K", help="Swaps to try; 256 per program otherwise.")] = None,
@@ -72,7 +79,7 @@ def place(
     settings = optimising.SearchSettings(seed, swaps, budget_s, restarts, workers, start, objective, limits)
     _check(scheme, settings)
     _check_limits(scheme, domains, limits)
-    known = read_mix(mix)
+    known = mix_from(mix, programs, store, nodes, read_mix)
     if not optimising.is_ready():
         note("compiling kernels, once (about a minute) ...")
     optimising.get_ready(limits is not None)

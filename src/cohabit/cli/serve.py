@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -13,7 +14,7 @@ from cohabit.cli import node
 from cohabit.cli.console import note, show_json
 from cohabit.cli.declaring import Argument, Option, add_verb
 from cohabit.cli.interrupts import first_of, stop_on_signals
-from cohabit.cli.options import AsJson, AsRoot, UntilIdle
+from cohabit.cli.options import AsJson, AsRoot, UntilIdle, Without, names_of
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     site: Annotated[Path, Argument("SITE.toml", "Nodes, policy, peers, groups and jobs.")],
     until_idle: UntilIdle = False,
+    without: Without = "",
     as_root: AsRoot = False,
     log_json: Annotated[bool, Option("--log-json", help="Log lines on stderr as JSON.")] = False,
     as_json: AsJson = False,
@@ -49,12 +51,14 @@ def serve(
     import asyncio
 
     load_kernels_late()
+    from cohabit.app.doctor.needs import checked
     from cohabit.app.serve.separation import separate
     from cohabit.app.serve.site_file import read_site
     from cohabit.live.api import logs
 
     read = read_site(site)
     logs.set_up(read.log.level, "json" if log_json else read.log.format)
+    read = replace(read, config=checked(read.config, names_of(without), str(site)))
     held = separate(read.config, note, production=True, as_root=as_root)
     standing = asyncio.run(
         serve_until(read, until_idle, partial(_greeting, site=read), partial(_standing, site=read), held)

@@ -7,6 +7,7 @@ before a verb runs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -16,7 +17,7 @@ import typer
 from cohabit.cli.console import note, show_json, show_result, table
 from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.interrupts import first_of, stop_on_signals
-from cohabit.cli.options import AsRoot
+from cohabit.cli.options import AsRoot, Without, names_of
 from cohabit.cli.replay import show_replayed
 
 if TYPE_CHECKING:
@@ -57,13 +58,16 @@ def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[.
         return f"cohabit {steered.word} {name} site.toml"
 
     @verb("attach", "Steer a cluster: decide where and when its held jobs start.", call("attach"))
-    def attach(site: SITE, verify: VERIFY = False, as_root: AsRoot = False, as_json: JSON = False) -> None:
+    def attach(
+        site: SITE, verify: VERIFY = False, without: Without = "", as_root: AsRoot = False, as_json: JSON = False
+    ) -> None:
         import asyncio
         import logging
 
         from cohabit.app.steer.rights import give_up_rights
 
         read = steered.read(site)
+        read = replace(read, config=replace(read.config, without=names_of(without)))
         if verify:
             _verify(read, as_json)
             return
@@ -159,7 +163,7 @@ async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
     await service.open()
     for text in site.warnings(service.around):
         note(text)
-    note(f"steering {service.around.what} under {site.policy.name}")
+    note(f"steering {service.around.what} under {service.words}")
     try:
         await first_of(stop.wait(), service.until_off())
     except LauncherGone as error:  # nothing can be steered any more: shut down cleanly

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cohabit.cli.console import note, show_json
 from cohabit.cli.declaring import Option, verb
 from cohabit.cli.job_words import counted
-from cohabit.cli.options import AsJson, AsRoot, UntilIdle
+from cohabit.cli.options import AsJson, AsRoot, UntilIdle, Without, names_of
 from cohabit.cli.serve import addresses, left, load_kernels_late, serve_until
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def up(
         Path | None, Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")
     ] = None,
     root_jobs: Annotated[bool, Option("--root-jobs", help="Run jobs of root, too (in a new place).")] = False,
+    without: Without = "",
     as_root: AsRoot = False,
     until_idle: UntilIdle = False,
     as_json: AsJson = False,
@@ -44,6 +45,7 @@ def up(
     The first call in a place writes site.toml there, which keeps what was chosen.
     """
     import asyncio
+    from dataclasses import replace
     from functools import partial
 
     load_kernels_late()
@@ -57,12 +59,14 @@ def up(
     file = site_file(chosen, nodes, policy, listen, root_jobs)
     if sys.stderr.isatty():
         note(f"starting in {chosen} ...")
+    from cohabit.app.doctor.needs import checked
     from cohabit.app.serve.separation import separate
     from cohabit.app.serve.site_file import read_site
     from cohabit.live.api import logs
 
     site = read_site(file)
     logs.set_up(site.log.level, site.log.format)
+    site = replace(site, config=checked(site.config, names_of(without), str(file)))
     held = separate(site.config, note, production=False, as_root=as_root)
     greeting = partial(_greeting, site=site, at_home=place is None, held=held)
     found = asyncio.run(serve_until(site, until_idle, greeting, left, held))
@@ -80,7 +84,7 @@ def _greeting(service: Service, _new: int, site: Site, at_home: bool, held: Held
     if held is not None and 0 not in site.config.launcher.uids:
         as_whom = ", as an ordinary user (`cohabit up --root-jobs` in a new place runs jobs of root, too)"
     return [
-        f"up: {nodes}, policy {site.config.policy.name}",
+        f"up: {nodes}, policy {site.config.policy_words}",
         *addresses(service),
         f"now, in another terminal{as_whom}: cohabit submit{server} -- sleep 60",
         f"in a browser: cohabit page{server}",

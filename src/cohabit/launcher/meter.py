@@ -1,4 +1,4 @@
-"""Read what runs have used: processor time, counters where the host has them, memory traffic of their group.
+"""Read what runs have used: all that /proc says, counters where the host has them, memory traffic of their group.
 
 Counting processes of other users takes the launcher's rights. Only reads: it makes no groups and stops no run. Values
 that the host does not offer are absent; `cohabit doctor` says what would change that.
@@ -40,13 +40,13 @@ class Meter:
         self._watched[key] = ProcfsWatch(int(started["pid"])), counters, Path(joins[-1]).parent if joins else None
 
     def sample(self, key: Key) -> dict[str, float]:
-        """Return amounts so far: processor time of the whole tree, counters of all its threads, traffic of its group;
-        empty if nothing can be read."""
+        """Return amounts so far and levels: of the whole tree from /proc, counters of all its threads, traffic of its
+        group; empty if nothing can be read."""
         if key not in self._watched:
             return {}
         times, counters, group = self._watched[key]
         used = times.sample()
-        found = {"task_clock": used["user_time"] + used["system_time"]} if used else {}
+        found = {"task_clock": used["user_time"] + used["system_time"], **used} if used else {}
         if counters is not None:
             read = counters.sample()
             found |= {name: read[name] for name in HARDWARE if name in read}

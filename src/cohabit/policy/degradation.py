@@ -12,38 +12,53 @@ from typing import Protocol
 import numpy as np
 
 from cohabit.model.cluster import NodeGroup
+from cohabit.model.features import feature, features
 from cohabit.model.mix import Floats
 from cohabit.model.profile import Profile, Tenant
 from cohabit.policy.forecast import Forecasts
+from cohabit.policy.needs import COUNTERS, PROFILES, Need
 from cohabit.predict.degradation import Predictor
-from cohabit.predict.features import TIME
 
+MOST_NAMES = 4  # most columns named in a sentence
 CPU_USAGE = "cpu_usage_mean"  # the counter: cores a program keeps busy on a node when alone
 
 
 class Degradations(Protocol):
     """A source of mutual slowdowns."""
 
+    @property
+    def source(self) -> str:
+        """Return where they come from, in words."""
+        ...
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Return what it needs to answer."""
+        ...
+
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         """Return percent for every ordered pair of these jobs on such a node."""
         ...
 
-    def knows(self, program: str, profile: Profile | None) -> bool:
-        """Return whether a program with this profile can be judged; if not, its jobs run alone."""
+    def lacks(self, program: str, profile: Profile | None) -> str:
+        """Return why a program with this profile cannot be judged, so that its jobs run alone; empty: it can."""
         ...
 
 
 class KnownPairs:
     """Degradations by program, as measured beforehand."""
 
+    source = "the matrix of measured pairs"
+    needs: tuple[Need, ...] = ()
+
     def __init__(self, names: Sequence[str], percent: Floats) -> None:
         self._place: Mapping[str, int] = {name: place for place, name in enumerate(names)}
         self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: unknown programs
         self._percent[:-1, :-1] = np.maximum(percent, 0.0)
 
-    def knows(self, program: str, profile: Profile | None) -> bool:
-        """Return whether the program is in the matrix."""
-        return program in self._place
+    def lacks(self, program: str, profile: Profile | None) -> str:
+        """Return whether the program is absent from the matrix."""
+        return "" if program in self._place else f"{self.source} has no program {program or 'for it'}"
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         places = [self._place.get(job.program, -1) for job in jobs]
@@ -54,13 +69,23 @@ class KnownPairs:
 class PredictedPairs:
     """Degradations by a model, from each program's counters when alone; equal programs are predicted once."""
 
-    def __init__(self, model: Predictor) -> None:
-        self._model = model
+    def __init__(self, model: Predictor, name: str = "") -> None:
+        self.model, self.source = model, f"model {name}" if name else "the model"
+        columns = tuple(dict.fromkeys((*model.schema.primary, *model.schema.other)))
+        self.needs = (
+            Need(COUNTERS, "all jobs run alone: the model can be asked about none of them", True, columns, True),
+        )
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
 
-    def knows(self, program: str, profile: Profile | None) -> bool:
-        """Return whether all counters the model learned from were measured."""
-        return profile is not None and self._row(profile) is not None
+    def lacks(self, program: str, profile: Profile | None) -> str:
+        """Return which of the columns it learned from were not measured."""
+        if profile is None:
+            return f"{self.source} cannot judge {program or 'a job without a program'}: it has no profile"
+        have = features(profile.at_scale(1))
+        missing = [name for name in self.needs[0].columns if name not in have]
+        if not missing:
+            return ""
+        return f"{self.source} cannot judge {program}: its profile lacks {some_of(missing)} (`cohabit profile` it)"
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         profiles = {id(job.profile): job.profile for job in jobs if job.profile is not None}
@@ -68,7 +93,7 @@ class PredictedPairs:
         found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
         if rows:
             primary, beside = (np.array(side) for side in zip(*rows.values(), strict=True))
-            found[:-1, :-1] = self._model.estimate_pairs(primary, beside)
+            found[:-1, :-1] = self.model.estimate_pairs(primary, beside)
         place = {key: number for number, key in enumerate(rows)}
         places = [place.get(id(job.profile), -1) for job in jobs]
         chosen: Floats = found[np.ix_(places, places)]
@@ -77,9 +102,8 @@ class PredictedPairs:
     def _row(self, profile: Profile) -> tuple[Floats, Floats] | None:
         """Return its features as the slowed job and as the neighbour; None if a counter is missing."""
         if id(profile) not in self._rows:
-            one = profile.at_scale(1)
-            have = {} if one is None else {**one.counters, TIME: one.time_s}
-            sides = self._model.schema.primary, self._model.schema.other
+            have = features(profile.at_scale(1))
+            sides = self.model.schema.primary, self.model.schema.other
             primary, beside = (np.array([have.get(name, np.nan) for name in names]) for names in sides)
             self._rows[id(profile)] = profile, primary, beside
         _, primary, beside = self._rows[id(profile)]
@@ -92,9 +116,14 @@ class ProfiledPairs:
     def __init__(self) -> None:
         self._forecasts = Forecasts()
 
-    def knows(self, program: str, profile: Profile | None) -> bool:
-        """Return True: an unmeasured job is assumed to keep its cores busy and to need nothing else."""
-        return True
+    source = "the forecast from profiles"
+    needs = (
+        Need(PROFILES, "a job without a profile counts as one that keeps its cores busy and needs nothing else", False),
+    )
+
+    def lacks(self, program: str, profile: Profile | None) -> str:
+        """Return nothing: an unmeasured job is assumed to keep its cores busy and to need nothing else."""
+        return ""
 
     def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
         threads = np.array([busy_cores(job) for job in jobs])
@@ -122,8 +151,14 @@ class ProfiledPairs:
         return chosen
 
 
+def some_of(names: Sequence[str]) -> str:
+    """Return the first names and how many more there are."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def busy_cores(job: Tenant) -> float:
     """Return the cores of a node the job keeps busy when alone; all its cores if it was never measured."""
     one = None if job.profile is None else job.profile.at_scale(1)
-    usage = None if one is None else one.counters.get(CPU_USAGE)
+    usage = feature(one, CPU_USAGE)
     return float(job.cores) if usage is None else min(max(usage * job.load, 0.0), float(job.cores))

@@ -16,28 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.counters import PAPER
+from cohabit.model.features import SOLO_TIME, TIME
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-TIME = "app_time_s"  # seconds the first application takes alone
 UNKNOWN_SOURCE = "unknown"
-STATISTICS = ("mean", "min", "max", "std")
 FAMILY = {counter.name: counter.group for counter in PAPER}
-
-
-def counter_of(column: str) -> str:
-    """The counter a column is a statistic of: cycles_mean -> cycles, and cycles.mean as well."""
-    for statistic in STATISTICS:
-        head = column.removesuffix(statistic)
-        if head != column and head[-1:] in ("_", ".") and head[:-1]:
-            return head[:-1]
-    return column
 
 
 def family_of(counter: str) -> str:
     """The paper's family of a counter; counters of others are in none of them."""
-    return "time" if counter in (TIME, "solo_time") else FAMILY.get(counter, "further")
+    return "time" if counter in (TIME, SOLO_TIME) else FAMILY.get(counter, "further")
 
 
 def digest_of(names: object, *columns: Floats) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from cohabit.model.features import TIME, counter_of
 from cohabit.predict.degradation import DegradationModel
-from cohabit.predict.features import TIME, CoRuns, Floats, counter_of, family_of
+from cohabit.predict.features import CoRuns, Floats, family_of
 
 RANGES = ((-np.inf, 10.0, "below 10 %"), (10.0, 50.0, "10 to 50 %"), (50.0, 100.0, "50 to 100 %"),
           (100.0, np.inf, "above 100 %"))  # fmt: skip

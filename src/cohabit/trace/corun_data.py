@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from cohabit.model.errors import InputError
-from cohabit.predict.features import TIME, CoRuns, Schema
+from cohabit.model.features import TIME
+from cohabit.predict.features import CoRuns, Schema
 from cohabit.trace.dcslab import is_dcslab, read_dcslab
 from cohabit.trace.files import read_text, readable
 

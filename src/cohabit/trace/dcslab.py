@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from cohabit.model.errors import InputError
-from cohabit.predict.features import STATISTICS, TIME, CoRuns, Floats, Schema
+from cohabit.model.features import STATISTICS, TIME
+from cohabit.predict.features import CoRuns, Floats, Schema
 from cohabit.trace.files import open_trace, read_text
 
 BESIDE = "SP"

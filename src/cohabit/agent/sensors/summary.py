@@ -90,6 +90,11 @@ def combine(runs: Sequence[Readings]) -> Readings:
     return found
 
 
+def columns_of(readings: Readings) -> dict[str, float]:
+    """Return counters named as in a profile and in a data set: NAME_STAT."""
+    return {f"{name}_{stat}": value for name, one in readings.items() for stat, value in one.columns()}
+
+
 def merge(readings: Sequence[Readings]) -> Readings:
     """Merge readings of several sources; where two offer a counter, the earlier source wins."""
     found: Readings = {}

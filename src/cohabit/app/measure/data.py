@@ -19,6 +19,7 @@ from typing import Any
 
 from cohabit.agent.sensors.summary import Readings, Summary
 from cohabit.app.measure.programs import Plan
+from cohabit.model.features import SOLO_TIME
 from cohabit.version import __version__
 from cohabit.whole_files import replacing
 
@@ -48,10 +49,9 @@ class Alone:
         return _noise(self.times_s)
 
     def with_time(self) -> Readings:
-        """Return the counters, including the run time."""
+        """Return the counters, including the run time: its mean and deviation, which a profile keeps as well."""
         spread = statistics.pstdev(self.times_s)
-        time = Summary(self.mean_s, min(self.times_s), max(self.times_s), spread, CLOCK)
-        return {"solo_time": time} | self.readings
+        return {SOLO_TIME: Summary(self.mean_s, None, None, spread, CLOCK)} | self.readings
 
 
 @dataclass(frozen=True)

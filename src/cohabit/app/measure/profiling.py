@@ -24,7 +24,7 @@ from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.sensors.catalogue import usable
 from cohabit.agent.sensors.perf import Perf
 from cohabit.agent.sensors.source import Source
-from cohabit.agent.sensors.summary import Readings, combine
+from cohabit.agent.sensors.summary import Readings, columns_of, combine
 from cohabit.agent.sensors.valgrind import Valgrind, cache_geometry
 from cohabit.agent.topology import allowed_cores
 from cohabit.app.measure.measuring import last_words, status_words
@@ -109,7 +109,7 @@ def profile(settings: Settings, folder: Path, say: Advance, host: Host | None = 
         found.ipc,
         found.bandwidth_gbs,
         found.miss_rate,
-        counters=_columns(combine([readings for _, readings in runs])),
+        counters=columns_of(combine([readings for _, readings in runs])),
         samples=len(times),
         time_variance=sum((one - mean_s) ** 2 for one in times) / len(times),
         measured_at_us=time.time_ns() // 1000,
@@ -238,11 +238,6 @@ def _must_end_well(ended: Ended, settings: Settings, folder: Path) -> None:
     )
     what = f"{settings.program!r} fails alone ({how}{last_words(folder / 'profile.err')})"
     raise InputError(what, "", "make it work first; nothing was stored")
-
-
-def _columns(readings: Readings) -> dict[str, float]:
-    """Return counters named as in a profile: NAME_STAT."""
-    return {f"{name}_{stat}": value for name, one in readings.items() for stat, value in one.columns()}
 
 
 def default_owner() -> str:

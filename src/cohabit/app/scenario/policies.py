@@ -14,6 +14,7 @@ from cohabit.app.scenario.typed_toml import refuse_for_root
 from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
+from cohabit.model.features import feature
 from cohabit.model.profile import Profile
 from cohabit.model.units import HOUR, SECOND
 from cohabit.policy.backfill import backfill_named
@@ -221,7 +222,7 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
         from cohabit.policy.degradation import PredictedPairs
         from cohabit.predict.model_file import load_model
 
-        return PredictedPairs(load_model(Path(config.model)).model)
+        return PredictedPairs(load_model(Path(config.model)).model, Path(config.model).name)
     return None
 
 
@@ -250,6 +251,7 @@ def nothing_known(
 ) -> list[str]:
     """Return a sentence for each program unknown to the matrix or the model; refuse if that is all of them."""
     config, placer = scenario.policy, policies.placer
+    _refuse_zeros(placer, programs, profiles)
     key = "degradation" if config.degradation else "model"
     if not getattr(config, key):
         return []
@@ -261,7 +263,7 @@ def nothing_known(
         return []
     assert isinstance(placer, Pair)
     known = {one.program: one for one in profiles}
-    strange = [name for name in programs if not placer.degradations.knows(name, known.get(name))]
+    strange = [name for name in programs if placer.degradations.lacks(name, known.get(name))]
     if len(strange) == len(programs):
         why = "has none of their programs" if key == "degradation" else "needs counters that none of them has"
         raise InputError(
@@ -276,6 +278,18 @@ def is_gated(config: PolicyConfig) -> bool:
     """Return whether a gate may delay jobs under this policy; a wrong name is refused elsewhere."""
     bundle = BUNDLES[config.name][0] if config.name in BUNDLES else {}
     return (config.gate or bundle.get("gate", UNGATED)) != UNGATED
+
+
+def _refuse_zeros(placer: object, programs: Sequence[str], profiles: Sequence[Profile]) -> None:
+    """Refuse pairs by cache misses where profiles are known and none of the jobs' programs has any."""
+    from cohabit.policy.placement.pair import INTENSITY, MISSES, Pair
+
+    known = [one for one in profiles if one.program in programs]
+    if not isinstance(placer, Pair) or placer.method != INTENSITY or not known:
+        return
+    if all(feature(one.at_scale(1), MISSES) is None for one in known):
+        what = f"none of the programs has {MISSES}: jobs would be paired as if none missed the cache"
+        raise InputError(what, "policy.pairing = 'intensity'", "give programs counters, or use another pairing")
 
 
 def title(names: dict[str, Any]) -> str:

@@ -85,6 +85,12 @@ class ServeConfig:
     launcher: LauncherConfig = field(default_factory=LauncherConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
     store: str = ""  # of profiles, a file or a URL; "": a file in the place
+    without: tuple[str, ...] = ()  # needs of the policy that are given up
+
+    @property
+    def policy_words(self) -> str:
+        """Return the policy's name for people, with what it runs without."""
+        return " ".join([self.policy.name, *(f"without {name}" for name in self.without)])
 
     @property
     def journal(self) -> Path | str:
@@ -238,7 +244,7 @@ class Service:
             parts.local.link.open_output,
             runs_as,
             self.retention,
-            self.config.policy.name or title(parts.policies.names),
+            self.config.policy_words or title(parts.policies.names),
             self._store,
         )
         listeners = None if self._held is None else self._held.listeners

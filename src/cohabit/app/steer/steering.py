@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from cohabit.app.doctor.needs import left_out, offers_of_cluster, refuse_unmet, rows_of
 from cohabit.app.measure.profiles import profiles_in
-from cohabit.app.scenario.policies import build, is_gated, refuse_untrusted_files, title
+from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
@@ -82,6 +83,7 @@ class Service(Steering):
     site: SteeredSite = field(kw_only=True)
     around: Around = field(kw_only=True)
     link: LauncherLink = field(kw_only=True)
+    words: str = field(kw_only=True)  # the policy, for people
 
     async def until_off(self) -> None:
         """Wait for the kill switch; raise LauncherGone if the launcher ends, because nothing is steered without it."""
@@ -104,13 +106,13 @@ class Service(Steering):
 
 async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     """Query the manager, open the journal, restore the core."""
-    refuse_deaf_gate(site)
     place, table = open_place(site.place), site.table
     lock = only_one(place) if held is None else held.lock
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
     await link.open()
     around = await site.look_around(link=link if held is not None else None)
     found, manager = around.found, around.manager
+    words = given_up(site, found)
     journal = open_journal(place.journal)
     policies = policies_of(site, found, _same_settings(journal, site, found))
     cluster = cluster_of(site, found, policies)
@@ -155,7 +157,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
             link.open_output,
             RunsAs(held is not None, site.config.launcher, os.geteuid()),
             retention,
-            title(policies.names),
+            title(policies.names) + words,
             store,
         )
         api = _api(living, site, site.config.api, around, backend, restored, neighbours, held)
@@ -166,31 +168,11 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         guard = _guard(site, around, backend, controller, neighbours, held)
         if api is not None:
             guard.keep_refusals(api.refused)
-    service = Service(
-        place,
-        lease,
-        controller,
-        backend,
-        lock,
-        neighbours,
-        retention,
-        store,
-        api,
-        guard,
-        site=site,
-        around=around,
-        link=link,
-    )
+    parts = (place, lease, controller, backend, lock, neighbours, retention, store, api, guard)
+    service = Service(*parts, site=site, around=around, link=link, words=site.policy.name + words)
     _hear_nodes(service, cluster, _is_measured(restored), clock.now_us)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
-
-
-def refuse_deaf_gate(site: SteeredSite) -> None:
-    """Refuse a policy with a gate that no telemetry would reach: it would be the same policy without the gate."""
-    if is_gated(site.policy) and site.telemetry is None:
-        what = f"policy {site.policy.name} delays jobs by the telemetry of the nodes, and none reaches this controller"
-        raise InputError(what, f"{site.word} attach", 'add [nodes], or [telemetry] with a source; or gate = "none"')
 
 
 def _hear_nodes(service: Service, cluster: Cluster, times_known: bool, now_us: Callable[[], int]) -> None:
@@ -250,6 +232,13 @@ def _api(
     api.parts.taking = SteeredTaking(api.parts, around.hand_in, backend, site, around.acts_as)
     neighbours.door.refused = api.refused
     return api
+
+
+def given_up(site: SteeredSite, found: Discovered) -> str:
+    """Return what the policy runs without, in words; refuse one whose needs this cluster cannot meet."""
+    rows = rows_of(policies_of(site, found, None), offers_of_cluster(site, found), site.config.without)
+    refuse_unmet(rows, site.policy.name, f"{site.word} site")
+    return "".join(f" without {name}" for name in left_out(rows))
 
 
 async def _ensure_watchdog(site: SteeredSite, around: Around, link: LauncherLink | None) -> None:

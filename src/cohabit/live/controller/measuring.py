@@ -22,7 +22,7 @@ from cohabit.agent.profiling.drift import DriftWatch
 from cohabit.agent.profiling.episodes import Curves, Episode, curves_of, flat, tour_of
 from cohabit.backend.protocol import DONE, RUNNING, Backend, BackendError, Launch, Run
 from cohabit.core.core import SchedulerCore
-from cohabit.live.controller.meters import Meter, Reading, counted_between, mean_rates, progress_of
+from cohabit.live.controller.meters import Meter, Reading, Readings, counted_between, progress_of
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.command import Command, MoveJob, SetShares, StartJob
 from cohabit.model.event import Event, JobFinished, JobStarted, ProfileLearned, ProgramDrifted, ProgressMeasured
@@ -70,6 +70,7 @@ class _Watched:
     known: _Known | None = None
     last: Reading | None = None
     first: Reading | None = None
+    readings: Readings = field(default_factory=Readings)
     next_s: float = 0.0  # time of the next reading of an exclusive run
     episodes: list[Episode] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)  # that measure it
@@ -216,6 +217,7 @@ class MeasuringBackend:
         with contextlib.suppress(OSError):
             await asyncio.to_thread(self.meter.begin, *run.key)
         run.first = run.last = await self._read(run.key)
+        run.readings.add(run.first)
         if run.order.purpose == CURVE and run.order.exclusive:
             run.tasks.append(self._do(self._step_ways(run, run.known)))
 
@@ -255,8 +257,8 @@ class MeasuringBackend:
             facts.append(ProgramDrifted(job.program, reason, known.owner))
         fits = reason or not self.drift.departs(expected_s, took_s)
         if run.alone and fits and (order.exclusive or reason or not expected_s):  # alone by chance: one time is enough
-            rates = mean_rates(counted_between(run.first, run.last))
-            facts.append(learned(ScaleProfile(order.scale, took_s, counters=rates, measured_at_us=_now_us())))
+            counters = run.readings.columns()
+            facts.append(learned(ScaleProfile(order.scale, took_s, counters=counters, measured_at_us=_now_us())))
         return facts
 
     # ---- curves -----------------------------------------------------------------------------------------------------
@@ -327,6 +329,7 @@ class MeasuringBackend:
                     age_s = now_s - run.first.at_s
                     run.next_s = now_s + min(max(READ_SHARE * age_s, SHORTEST_READ_S), LONGEST_READ_S)
                     found = await self._read(key)
+                    run.readings.add(found)
                     if found.amounts:
                         run.last = found
 
@@ -349,6 +352,7 @@ class MeasuringBackend:
         for key, run in shared.items():
             now = await self._read(key)
             before, run.last = run.last, now
+            run.readings.add(now)
             run.known = known[key] or run.known
             counted = counted_between(before, now)
             progress = None if run.known is None else progress_of(counted, run.known.profile)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from cohabit.agent.sensors.summary import Sample, columns_of, summarise
 from cohabit.backend.protocol import BackendError
+from cohabit.model.counters import COUNTERS
 from cohabit.model.profile import Profile
 
 if TYPE_CHECKING:
     from cohabit.backend.local.executor import LocalBackend
 
-MEANS = ("instructions", "cycles", "cache_references", "cache_misses", "memory_total_bytes", "task_clock")
+MOST_READINGS = 1000  # of a run that are kept
 Amounts = Mapping[str, float]
 
 
@@ -27,7 +29,7 @@ class Meter(Protocol):
         ...
 
     def sample(self, job_id: str, attempt: int) -> Amounts:
-        """Return the amounts so far, by the names of model/counters.py; empty if nothing can be read."""
+        """Return amounts so far and levels, by the names of model/counters.py; empty if nothing can be read."""
         ...
 
     def lasted_s(self, job_id: str, attempt: int) -> float | None:
@@ -103,6 +105,24 @@ class Counted(NamedTuple):
     amounts: Amounts
 
 
+class Readings:
+    """All readings of a run; of a long one every second is dropped again and again."""
+
+    def __init__(self) -> None:
+        self._samples: list[Sample] = []
+
+    def add(self, found: Reading) -> None:
+        """Keep a reading; one without amounts says nothing."""
+        if found.amounts:
+            self._samples.append((found.at_s, found.amounts))
+        if len(self._samples) > MOST_READINGS:
+            del self._samples[1::2]
+
+    def columns(self) -> dict[str, float]:
+        """Return mean, lowest, highest and deviation of every counter, as profiles keep them."""
+        return columns_of(summarise(self._samples, "", 0.0))
+
+
 def counted_between(before: Reading | None, after: Reading | None) -> Counted:
     """Return what was counted between two readings; a counter that was reset is left out."""
     if before is None or after is None:
@@ -110,17 +130,9 @@ def counted_between(before: Reading | None, after: Reading | None) -> Counted:
     amounts = {
         name: amount - before.amounts[name]
         for name, amount in after.amounts.items()
-        if name in before.amounts and amount >= before.amounts[name]
+        if name in before.amounts and amount >= before.amounts[name] and COUNTERS[name].kind == "amount"
     }
     return Counted(after.at_s - before.at_s, amounts)
-
-
-def mean_rates(counted: Counted) -> dict[str, float]:
-    """Return the amounts per second, as profiles keep them."""
-    seconds, amounts = counted
-    if seconds <= 0:
-        return {}
-    return {f"{name}_mean": amounts[name] / seconds for name in MEANS if amounts.get(name, 0.0) > 0}
 
 
 def progress_of(counted: Counted, profile: Profile | None) -> float | None:

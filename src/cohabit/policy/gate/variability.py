@@ -21,6 +21,7 @@ from cohabit.core.protocols import Wait
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WINDOW_US, Window, feature_names
 from cohabit.model.units import SECOND
+from cohabit.policy.needs import MODEL, TELEMETRY, Need
 from cohabit.predict.variability_data import CLASSES
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ class VariabilityGate:
     """Algorithm 2 with a memory of skips."""
 
     name = NAME
+    needs = (
+        Need(MODEL, "nothing is delayed: no model says which start would vary"),
+        Need(TELEMETRY, "nothing is delayed: the model is asked about counters of nodes that nothing reports"),
+    )
 
     def __init__(
         self,

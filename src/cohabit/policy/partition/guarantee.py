@@ -17,6 +17,7 @@ from cohabit.core.columns import ATTEMPT
 from cohabit.core.protocols import Answer, Corrected, Partitioner
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.profile import Tenant
+from cohabit.policy.needs import CHANNEL, Need
 from cohabit.policy.partition.giving import (
     FAR_BELOW,
     LARGE_STEP,
@@ -52,6 +53,7 @@ class Guarantee:
     """Corrections of `base`, the default division of the placement."""
 
     name = "guarantee"
+    needs = (Need(CHANNEL, "nothing is corrected: running jobs are not measured", False),)
 
     def __init__(self, options: PlacementOptions, base: Partitioner | None) -> None:
         self.base, self.alpha = base, options.alpha  # of jobs that state no bound

@@ -26,6 +26,7 @@ from cohabit.model.profile import Profile, demand, footprint, stream_gbs
 from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
 from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
+from cohabit.policy.needs import ALL_ALONE, DIVIDED
 from cohabit.policy.options import BY_CORES
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
 
@@ -50,6 +51,8 @@ class Joint(SharedNodes):
         self.trials = Trials(options.scales) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
+        profiles = ALL_ALONE._replace(essential=not self.by_cores)
+        self.needs = (profiles, DIVIDED) if options.divide_cache else (profiles,)
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY)
 
     def asks(self, row: int, view: View) -> list[Ask]:
@@ -95,7 +98,7 @@ class Joint(SharedNodes):
         curves = None if profile is None else profile.at_scale(1)
         if self.degradations is None or (curves is not None and curves.complete):
             return False
-        return self.degradations.knows(program, profile)
+        return not self.degradations.lacks(program, profile)
 
     def remark(self, row: int, view: View) -> str:
         """Return how the job runs if nothing is known of its program."""

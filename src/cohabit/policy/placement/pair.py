@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cohabit.model.errors import InputError
+from cohabit.model.features import feature
 from cohabit.model.mix import Floats
 from cohabit.model.plan import Ask
 from cohabit.model.profile import Tenant, footprint
@@ -26,6 +27,7 @@ from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
 from cohabit.optimise import matching
 from cohabit.optimise.matching import Matching
 from cohabit.policy.degradation import ProfiledPairs
+from cohabit.policy.needs import COUNTERS, SHARED_CORES, Need
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, wants_whole_nodes
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 OPTIMAL, GREEDY, SAVING, INTENSITY, CONSECUTIVE = METHODS = ("optimal", "greedy", "saving", "intensity", "consecutive")
 MEMORY_NAME = "pairs"
 MISSES = "misses_per_instruction_mean"  # the counter used by distributed intensity
+BY_MISSES = Need(COUNTERS, "jobs are paired as if none missed the cache", True, (MISSES,))
 NEVER = 1e9  # percent: jobs that cannot share
 
 
@@ -46,6 +49,7 @@ class Together(SharedNodes):
         size = options.group_size
         times = size if options.oversubscribe else 1
         cores = replace(CORES, capacity=lambda node: times * node.cores)
+        self.needs: tuple[Need, ...] = (SHARED_CORES,)
         self.places = Dimension("places", "places", lambda node: size, lambda wish: 1)
         self.dimensions: tuple[Dimension, ...] = (cores, self.places, MEMORY)
 
@@ -67,6 +71,7 @@ class Pair(Together):
         self.method, self.degradations = options.pairing, options.degradations or ProfiledPairs()
         self.threshold_pct, self.size, self.window = options.threshold_pct, options.group_size, options.window
         self.refill = options.refill and self.method != INTENSITY  # which knows no degradations
+        self.needs += (BY_MISSES,) if self.method == INTENSITY else self.degradations.needs
 
     def groups(self, queue: Sequence[int], view: View) -> tuple[list[tuple[int, ...]], dict[str, object]]:
         """Return the groups that start together, ordered by their first member, and what to remember of them."""
@@ -120,10 +125,34 @@ class Pair(Together):
             return f"only the first {self.window} jobs of the queue are paired"
         if len(group) > 1:
             others = " and ".join(f"job {other}" for other in group if other != name)
-            joining = ", and goes well with nobody who has a place left beside him" if self.refill else ""
-            return f"it is to start together with {others}, {where}{joining}"
-        why = f"no job left in the queue would go well with it (threshold {self.threshold_pct:g} %)"
-        return f"it is to run alone, {where}: {why}"
+            joining = ", and goes well with no job that has a place left beside it" if self.refill else ""
+            return f"it is to start together with {others}, {where}{joining}{self._expected(row, group, view)}"
+        return f"it is to run alone, {where}: {self._alone_because(row, view)}"
+
+    def _expected(self, row: int, group: Sequence[str], view: View) -> str:
+        """Return by how much the job and its partners are expected to slow; empty where no degradation is known."""
+        if self.method == INTENSITY:
+            return ""
+        row_of = {view.job_id(one): one for one in view.queued().tolist()}
+        if not row_of.keys() >= set(group):
+            return ""
+        rows = [row, *(row_of[other] for other in group if row_of[other] != row)]
+        kind = view.usable(row).tolist().index(True)
+        tenants = [view.tenant(one, kind, _cores(one, view)) for one in rows]
+        percent = np.where(np.eye(len(rows)) > 0, 0.0, self.degradations.between(tenants, view.kinds.groups[kind]))
+        own, *others = percent.sum(axis=1).tolist()
+        theirs = " and ".join(f"{one:.0f} %" for one in others)
+        return f"; {self.degradations.source} expects it to slow by {own:.0f} % and its partner by {theirs}"
+
+    def _alone_because(self, row: int, view: View) -> str:
+        job = view.job(row)
+        if wants_whole_nodes(job):
+            return "it asked for whole nodes"
+        if self.method != INTENSITY:
+            profile = view.profile(job.program, job.processes, job.profile_owner)
+            if lacks := self.degradations.lacks(job.program, profile):
+                return lacks
+        return f"no job left in the queue would go well with it (threshold {self.threshold_pct:g} %)"
 
     def _grouped(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
         """Return the queue positions of every group; a job alone is a group of one."""
@@ -171,7 +200,7 @@ class Pair(Together):
             job = view.job(row)
             profile = view.profile(job.program, job.processes, job.profile_owner)
             one = None if profile is None else profile.at_scale(1)
-            misses.append(0.0 if one is None else one.counters.get(MISSES, 0.0))
+            misses.append(feature(one, MISSES) or 0.0)
         groups: list[tuple[int, ...]] = []
         alike = [(view.need(row), view.circle(row)) for row in rows]  # these may share nodes
         for kind in sorted(set(alike)):

@@ -20,6 +20,7 @@ from cohabit.model.profile import Tenant, demand
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
 from cohabit.policy.exploration import Trials
 from cohabit.policy.forecast import Forecast, Forecasts, Kept
+from cohabit.policy.needs import ALL_ALONE, DIVIDED
 from cohabit.policy.placement.wishes import alone, ask_for, trial_run, wants_whole_nodes
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Shepherd:
     """Placement by forecast gain; jobs without a profile run alone and are measured."""
 
     exclusive = False
+    needs = (ALL_ALONE, DIVIDED)
     picky = True  # it may refuse nodes that have room
 
     def __init__(self, options: PlacementOptions) -> None:

@@ -16,6 +16,7 @@ from cohabit.model.profile import COMPACT, NEUTRAL, Demand, Profile, classify, d
 from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
 from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
+from cohabit.policy.needs import ALL_ALONE, DIVIDED
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Spread(SharedNodes):
         self.trials = Trials(options.scales) if options.learn else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
+        self.needs = (ALL_ALONE, DIVIDED) if options.divide_cache else (ALL_ALONE,)
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY, *more)
 
     def asks(self, row: int, view: View) -> list[Ask]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cohabit.model.counters import PAPER
-from cohabit.predict.features import STATISTICS
+from cohabit.model.features import STATISTICS
 from cohabit.trace.colocation_programs import Machine, Vector
 
 PAGES_PER_MB = 256

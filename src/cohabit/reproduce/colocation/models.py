@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from cohabit.model.features import TIME
 from cohabit.predict import folds, training
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.estimators import GRIDS, fit_kind
-from cohabit.predict.features import TIME, CoRuns, Floats, Schema
+from cohabit.predict.features import CoRuns, Floats, Schema
 from cohabit.predict.folds import Folds
 from cohabit.predict.scores import Asked, r_squared
 from cohabit.reproduce.colocation.counters import COLUMNS

@@ -1,0 +1,233 @@
+"""What the chosen policy needs and what a site has: one table, for `doctor --site` and for every door.
+
+A policy states its needs (policy/needs.py); this module asks the host or the manager. An essential need that is not
+met is an error, unless it is given up by name (`--without`): then the policy runs without it, and is called so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from cohabit.agent.node.meter import USED as REPORTED
+from cohabit.app.serve import machine
+from cohabit.app.serve.serving import ServeConfig, policies_of
+from cohabit.backend.local.nodes import VirtualNodes
+from cohabit.core.protocols import PolicySet
+from cohabit.live.controller.place import Place
+from cohabit.model.errors import InputError, unknown
+from cohabit.model.features import MEAN, features, given_by, not_in_vocabulary
+from cohabit.model.profile import Profile
+from cohabit.policy.degradation import some_of
+from cohabit.policy.needs import (
+    CHANNEL,
+    COUNTERS,
+    MODEL,
+    NAMES,
+    OVERSUBSCRIPTION,
+    PROFILES,
+    RESCTRL,
+    TELEMETRY,
+    Need,
+)
+
+if TYPE_CHECKING:
+    from cohabit.app.steer.site import SteeredSite
+    from cohabit.backend.steered.shapes import Discovered
+
+MET, UNMET, LEFT_OUT, DISPENSABLE = "met", "missing", "left out", "done without"
+TRAIN_HERE = 'measure pairs and train with what live runs are measured by: sources = ["procfs"] in PROGRAMS.toml'
+Config = TypeVar("Config", bound=ServeConfig)
+
+
+class Has(NamedTuple):
+    """What a site has of one thing: what was found, or what to do about it."""
+
+    found: str
+    remedy: str = ""  # empty: it is there
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    need: str
+    state: str
+    found: str
+    without: str  # what happens without it; empty: it is met
+    remedy: str
+
+
+class Offers(NamedTuple):
+    """All that a site has for policies."""
+
+    has: dict[str, Has]
+    profiles: Sequence[Profile]
+    columns: Collection[str]  # that its own meters write into profiles
+
+
+def rows_of(policies: PolicySet, offers: Offers, without: Sequence[str] = ()) -> list[Row]:
+    """Compare every need of these policies with what there is."""
+    for name in without:
+        if name not in NAMES:
+            raise unknown("need", name, NAMES, "cohabit doctor --site SITE.toml")
+    parts = (policies.placer, policies.partitioner, *policies.gates)
+    return [_row(need, offers, without) for part in parts for need in getattr(part, "needs", ())]
+
+
+def refuse_unmet(rows: Sequence[Row], policy: str, where: str) -> None:
+    """Raise one sentence that names all essential needs that are not met."""
+    unmet = [row for row in rows if row.state == UNMET]
+    if unmet:
+        what = "; ".join(f"{row.need}: {row.found}, so {row.without}" for row in unmet)
+        without = " ".join(f"--without {row.need}" for row in unmet)
+        fix = "; ".join(dict.fromkeys(row.remedy for row in unmet))
+        raise InputError(f"policy {policy} has not what it needs ({what})", where, f"{fix}; or give it up: {without}")
+
+
+def _row(need: Need, offers: Offers, without: Sequence[str]) -> Row:
+    has = _counters(need, offers) if need.name == COUNTERS else offers.has[need.name]
+    if not has.remedy:
+        return Row(need.name, MET, has.found, "", "")
+    state = LEFT_OUT if need.name in without else UNMET if need.essential else DISPENSABLE
+    return Row(need.name, state, has.found, need.without, has.remedy)
+
+
+def _counters(need: Need, offers: Offers) -> Has:
+    """Compare features with those of the known profiles and those that runs here will have."""
+    strange = not_in_vocabulary(need.columns)
+    if strange:
+        return Has(f"no meter writes {some_of(strange)}", "measure pairs and train again (docs/colocation.md)")
+    whole = [one for one in offers.profiles if features(one.at_scale(1)).keys() >= set(need.columns)]
+    if whole:
+        return Has(f"{len(whole)} of {len(offers.profiles)} profiles have all {len(need.columns)} columns")
+    missing = [name for name in need.columns if name not in offers.columns]
+    if not missing:
+        return Has(f"runs here are measured with all {len(need.columns)} columns")
+    beside = f", nor has one of {len(offers.profiles)} profiles" if offers.profiles else ""
+    profiles = "give profiles that have them (`cohabit profile`, `cohabit profiles export FILE`; profiles = FILE)"
+    otherwise = TRAIN_HERE if need.trained else "choose another policy (`cohabit policies`)"
+    return Has(f"meters here do not write {some_of(missing)}{beside}", f"{profiles}, or {otherwise}")
+
+
+def checked(config: Config, without: Sequence[str], where: str) -> Config:
+    """Return the settings of a controller of this machine; refuse a policy whose needs cannot be met."""
+    policies = policies_of(config)
+    rows = rows_of(policies, offers_here(config, policies), without)
+    refuse_unmet(rows, config.policy.name, where)
+    return replace(config, without=left_out(rows))
+
+
+def left_out(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the needs that the policy runs without because that was asked for."""
+    return tuple(dict.fromkeys(row.need for row in rows if row.state == LEFT_OUT))
+
+
+def offers_here(config: ServeConfig, policies: PolicySet) -> Offers:
+    """Return what this machine has for a controller with these settings."""
+    profiling = config.profiling
+    profiles = known_profiles(config)
+    measures = profiling is not None and profiling.measure and not policies.placer.exclusive
+    cluster = machine.cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
+    divides = config.cache == "on" and any(group.ways for group in cluster.groups)
+    has = {
+        PROFILES: _profiles(profiles, measures and config.policy.learn, "profiles = FILE in [profiling]"),
+        RESCTRL: Has("mounted, and caches may be divided")
+        if divides
+        else Has("the cache cannot be divided here", "see `cohabit doctor`, and cache = in the site file"),
+        MODEL: _model(config.policy.variability),
+        TELEMETRY: Has("this machine's counters are reported")
+        if config.telemetry is not None
+        else Has("nothing reports counters of nodes", "add [telemetry] to the site file"),
+        OVERSUBSCRIPTION: Has("jobs may share cores")
+        if config.oversubscribe
+        else Has("every core has one job", "oversubscribe = true in the site file"),
+        CHANNEL: Has("running jobs are measured here")
+        if measures
+        else Has("running jobs are not measured", "measure = true in [profiling]"),
+    }
+    return Offers(has, profiles, live_columns() if measures else ())
+
+
+def offers_of_cluster(site: SteeredSite, found: Discovered) -> Offers:
+    """Return what a cluster under a resource manager has, as far as its site file and its manager say."""
+    from cohabit.app.steer.steering import read_profiles
+
+    profiles = stored(site.config) + (read_profiles(site.profiles) if site.profiles is not None else [])
+    counted = given_by(REPORTED, (MEAN,)) if site.keys is not None else set[str]()
+    orders = bool(getattr(site.table, "orders", ""))
+    has = {
+        PROFILES: _profiles(
+            profiles, site.policy.learn, "learn = true in [policy], or profiles = FILE in the site file"
+        ),
+        RESCTRL: Has("node daemons divide caches")
+        if orders and site.node.ways
+        else Has("no node divides its cache", "state [node] ways, and orders (docs/node-side.md)"),
+        MODEL: _model(site.policy.variability),
+        TELEMETRY: Has("counters of nodes are reported")
+        if site.telemetry is not None
+        else Has(
+            "nothing reports counters of nodes",
+            "add [nodes], or [telemetry] with a source; or use a policy without a gate",
+        ),
+        OVERSUBSCRIPTION: shared_cores(site, found),
+        CHANNEL: Has("running jobs are not measured here", "use the partition of the policy without corrections"),
+    }
+    return Offers(has, profiles, counted)
+
+
+def shared_cores(site: SteeredSite, found: Discovered) -> Has:
+    """Return whether two jobs may share a core under this manager."""
+    return Has("the manager gives every core to one job", "nothing: jobs that want fewer cores share nodes")
+
+
+def known_profiles(config: ServeConfig) -> list[Profile]:
+    """Return the profiles that a controller of this machine starts with."""
+    from cohabit.app.measure.profiles import profiles_in
+
+    named = "" if config.profiling is None else config.profiling.profiles
+    return [one.profile for one in profiles_in(Path(named))[0]] + stored(config) if named else stored(config)
+
+
+def stored(config: ServeConfig) -> list[Profile]:
+    """Return the profiles of a controller's store; none if it is not there yet, or is another account's to open."""
+    from cohabit.store.profiles import open_store
+
+    where: str | Path = config.store or Place(config.place).profiles
+    try:
+        if "://" not in str(where) and Path(where).lstat().st_uid != os.geteuid():
+            return []
+        with open_store(where, create=False) as store:
+            return store.profiles()
+    except (OSError, InputError):  # the controller says so, and learns meanwhile
+        return []
+
+
+def live_columns() -> set[str]:
+    """Return the columns that the meters of live runs write on this host."""
+    from cohabit.agent.sensors import procfs
+    from cohabit.agent.sensors.perf import Perf
+    from cohabit.launcher.meter import HARDWARE
+
+    counted = [name for name in Perf().offer().counters if name in HARDWARE]
+    return given_by({"task_clock", *procfs.AMOUNTS, *procfs.LEVELS, *counted})
+
+
+def _profiles(profiles: Sequence[Profile], learns: bool, key: str) -> Has:
+    """`learns`: programs are measured as they run."""
+    if profiles:
+        return Has(f"{len({one.program for one in profiles})} programs are known")
+    if learns:
+        return Has("none yet; programs are measured as they run")
+    return Has("none are known, and none are measured here", f"write {key} (`cohabit profiles export FILE`)")
+
+
+def _model(name: str) -> Has:
+    return Has(Path(name).name) if name else Has("none is named", "train one (`cohabit train`): variability = FILE")
+
+
+def as_data(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the table as plain data."""
+    return [row._asdict() for row in rows]
