@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
+from cohabit.cli.console import SHORT_LABELS, VARIATION, note, progress, show_json, table
 from cohabit.cli.declaring import Argument, Option, verb
 from cohabit.cli.options import AsJson, naming, scenario_for
 
@@ -74,7 +74,11 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
     """Print the table: one row per policy."""
     wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
     policies = list(dict.fromkeys(run.policy for run in runs))
-    names = [name for name in wanted if any(judged.cells[policy, name].value.mean is not None for policy in policies)]
+    names = [
+        name
+        for name in wanted + VARIATION
+        if any(judged.cells[policy, name].value.mean is not None for policy in policies)
+    ]
     rows = [[policy, *(_cell(judged, policy, name) for name in names)] for policy in policies]
     title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes"
     table(

@@ -126,7 +126,9 @@ class WorldConfig(msgspec.Struct, frozen=True):
     progress_noise: float = 0.02  # relative error of each such measurement
     phases: bool = False  # bandwidth and IPC vary while a program runs
     weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
-    canaries: bool = False  # with weather: a canary runs before every job, is charged to it and is in the telemetry
+    canaries: bool = (
+        False  # with weather and a gate: a canary runs before every job, is charged to it, is in the telemetry
+    )
 
 
 class FaultsConfig(msgspec.Struct, frozen=True):
