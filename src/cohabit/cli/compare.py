@@ -64,6 +64,7 @@ def compare(
         show_json(document)
     else:
         show_comparison(runs, judged, repeat)
+        say_ungated(runs)
         if out is not None:
             typer.echo(f"wrote {'summary.json' if no_report else 'summary.json and report.html'} to {out}")
     if stopped:
@@ -86,6 +87,18 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
         ["policy", *(SHORT_LABELS[name] for name in names)],
         rows,
     )
+
+
+def say_ungated(runs: list[RunTable]) -> None:
+    """Say why a gate could not judge, once for each policy: its table then shows nothing of the gate."""
+    for policy in dict.fromkeys(run.policy for run in runs):
+        first = next(run for run in runs if run.policy == policy)
+        for name, told in first.gates.items():
+            if told.get("without_data"):
+                note(
+                    f"{policy}: gate {name} could not judge {told['without_data']:,} of {told['asked']:,} times, "
+                    f"last because {told['why_without_data']}"
+                )
 
 
 def _cell(judged: Comparison, policy: str, name: str) -> str:

@@ -44,7 +44,7 @@ class Joint(SharedNodes):
         self.alpha, self.scales, self.window = options.alpha, options.scales, options.look_ahead
         self.objective = options.objective
         self.by_cores = options.unknown == BY_CORES
-        self.trials = Trials(options.scales) if options.learn and not self.by_cores else None
+        self.trials = Trials(options.scales, options.trial_rules) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY)
