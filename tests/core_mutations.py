@@ -121,6 +121,12 @@ MODULES: dict[str, Module] = {
         ("        if seconds >= 2 * size:", "        if seconds >= size:"),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
     ),
+    "explain_running": _module(
+        "core/test_explain_running.py",
+        ("    if not view.is_running(row):\n        return \"\"\n", ""),
+        ("for other in state.ledger.rows_on(node)} - {row})", "for other in state.ledger.rows_on(node)})"),
+        ("profile(job.program, job.processes, job.profile_owner)", 'profile(job.program, job.processes, "")'),
+    ),
     "fairness": _module(
         "core/test_fairness.py",
         ("    if not state.fairness or state.jobs[USER, row] < 0:\n", "    if True:\n"),

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
+from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, JobSubmitted, ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.merging import drifted, learned
 from cohabit.model.profile import Profile, ScaleProfile, classify, demand
 from cohabit.policy.exploration import Trial, Trials
-from cohabit.policy.options import PlacementOptions
+from cohabit.policy.options import ALL_SCALES, PAPERS_RULES, PlacementOptions, TrialRules
 from cohabit.policy.placement.spread import Spread
-from tests.core.shared_story import must, story
+from tests.core.shared_story import TWO_NODES, must, story
 from tests.support.builders import submitted
 from tests.support.clusters import SHARED
-from tests.support.programs import FLAT, KNOWN, NEUTRAL, STREAM, curve, measured, profile
+from tests.support.programs import FLAT, KNOWN, NEUTRAL, SINGLE, STREAM, curve, measured, profile
 
 NODE = SHARED.groups[0]
 FIG_10 = profile("fig10", measured(1, 100.0, {2: 1.0, 4: 1.6, 8: 1.9, 10: 2.0}, {2: 20.0, 4: 12.0, 10: 6.0}))
@@ -168,6 +173,40 @@ def test_s9_a_single_node_program_is_tried_at_scale_one_only() -> None:
     assert Trials().next_for(Job("a", 1, 16, single_node=True), known, 28, ()) is None
     told = Profile("new", 16, (STREAM.scales[0],), single_node=True)
     assert Trials().next_for(Job("a", 1, 16), told, 28, ()) is None
+
+
+def test_s9_a_program_single_node_with_other_processes_never_gets_two_nodes() -> None:
+    """What a profile with another number of processes says of the program holds for this one, too."""
+    half = Profile("new", 8, (ScaleProfile(1, 100.0),), single_node=True)
+    mine = Profile("new", 16, (STREAM.scales[0],))
+    assert Trials().due(Job("a", 1, 16), {8: half, 16: mine}, 28, ()) is None
+    tell = story(placement="share", cluster=TWO_NODES, profiles=(SINGLE,))
+    must(tell.run(0, "there", processes=6, single_node=True))
+    must(tell.run(0, "and there", processes=6, single_node=True))
+    assert tell.run(1, "a", "single", 4) is None, "two cores on each of two nodes would do"
+    assert must(tell.run(1, "b", "stream", 4)).scale == 2
+
+
+def test_s11_scales_are_explored_until_a_program_no_longer_gains() -> None:
+    def tried(scales: tuple[int, ...], best: int, rules: TrialRules = PAPERS_RULES) -> list[int]:
+        known, found = Profile("new", 256), []
+        while (trial := Trials(scales, rules).next_for(Job("a", 1, 256), known, 32, ())) is not None:
+            found.append(trial.scale)
+            done = ScaleProfile(trial.scale, 100.0 / min(trial.scale, best), ipc=curve(FLAT), bandwidth_gbs=curve(FLAT))
+            known = known.with_scale(done)
+        return found
+
+    assert tried((1, 2, 4, 8), 16) == [1, 2, 4, 8]
+    assert tried(ALL_SCALES, 8) == [1, 2, 4, 8, 16], "x: of two cores on a node"
+    assert tried(ALL_SCALES, 64, TrialRules(least_cores=1)) == [1, 2, 4, 8, 16, 32]
+    assert tried(ALL_SCALES, 2, TrialRules(least_cores=1)) == [1, 2, 4, 8], "two in a row brought nothing"
+    assert build(PolicyConfig(name="sns", scales=[], least_cores=4, worst_loss=0.1)).placer.trials.rules == (4, 0.1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("wrong", [{"least_cores": 0}, {"worst_loss": 1.0}, {"worst_loss": -0.1}])
+def test_s16_wrong_rules_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        build(PolicyConfig(name="sns", **wrong))
 
 
 def test_s20_an_unknown_program_runs_ce_and_is_learned_run_by_run() -> None:

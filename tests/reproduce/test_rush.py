@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cohabit.app.learn.variability_data import parse_runs
 from cohabit.predict.variability_data import CLASSES
 from cohabit.predict.variability_file import load_variability
 from cohabit.report.reproduction import render_page
@@ -124,6 +125,9 @@ def test_the_model_can_be_used_in_a_scenario(answers: dict[str, Any], tmp_path: 
     path.write_bytes(PAPER.files(results)["variability-model"])
     model = load_variability(path).model
     assert set(model.norms.mean_s) == set(APPLICATIONS)
+    control = parse_runs(PAPER.files(results)["control-runs.csv"].decode(), "control-runs.csv")
+    assert set(control.app) == set(APPLICATIONS)
+    assert set(model.kept) <= set(control.input_names), "the file can be trained on again"
     names = ("job_id", "program", "processes", "submit_s", "run_s", "limit_s", "workload_type")
     rows = [(number, "Laghos", 512, 600, 360, 720, "network") for number in range(3)]
     (tmp_path / "jobs.csv").write_text("\n".join(",".join(map(str, row)) for row in (names, *rows)) + "\n")

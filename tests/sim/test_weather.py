@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
+from cohabit.app.scenario.reading import read_scenario
+from cohabit.app.simulate import simulation
+from cohabit.app.simulate.comparison import policy_from
 from cohabit.core.core import SchedulerCore
 from cohabit.model.command import Command
 from cohabit.model.event import Event, TelemetryReduced
@@ -181,3 +185,16 @@ def test_scaled_programs() -> None:
     assert small.run_s > one.run_s > large.run_s > one.run_s / 2
     assert small.network_sensitivity < one.network_sensitivity < large.network_sensitivity
     assert (large.app, large.nodes, large.name) == (one.name, 32, f"{one.name}.strong32")
+
+
+def test_only_a_policy_with_a_gate_is_charged_for_canaries() -> None:
+    """R51: a policy that asks no telemetry needs no benchmark before its jobs."""
+    scenario = read_scenario(Path(__file__).parents[2] / "scenarios" / "noise.toml")
+    world = msgspec.structs.replace(scenario.world, canaries=True)
+    charged, runs = {}, {}
+    for name in ("ce-easy", "rush"):
+        own = msgspec.structs.replace(scenario, world=world, policy=policy_from(name, scenario.policy))
+        table, _ = simulation.run(simulation.prepare(own))
+        charged[name], runs[name] = table.canary_us, (table.end_us - table.start_us).mean()
+    assert charged["ce-easy"] == 0 < charged["rush"]
+    assert runs["ce-easy"] < runs["rush"], "without a model nothing is delayed: only the canaries make the difference"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
+from cohabit.cli.console import SHORT_LABELS, VARIATION, note, progress, show_json, table
 from cohabit.cli.declaring import Argument, Option, verb
 from cohabit.cli.options import AsJson, naming, scenario_for
 
@@ -64,6 +64,7 @@ def compare(
         show_json(document)
     else:
         show_comparison(runs, judged, repeat)
+        say_ungated(runs)
         if out is not None:
             typer.echo(f"wrote {'summary.json' if no_report else 'summary.json and report.html'} to {out}")
     if stopped:
@@ -74,7 +75,11 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
     """Print the table: one row per policy."""
     wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
     policies = list(dict.fromkeys(run.policy for run in runs))
-    names = [name for name in wanted if any(judged.cells[policy, name].value.mean is not None for policy in policies)]
+    names = [
+        name
+        for name in wanted + VARIATION
+        if any(judged.cells[policy, name].value.mean is not None for policy in policies)
+    ]
     rows = [[policy, *(_cell(judged, policy, name) for name in names)] for policy in policies]
     title = f"{len(runs[0]):,} jobs on {runs[0].cluster_nodes:,} nodes"
     table(
@@ -82,6 +87,18 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
         ["policy", *(SHORT_LABELS[name] for name in names)],
         rows,
     )
+
+
+def say_ungated(runs: list[RunTable]) -> None:
+    """Say why a gate could not judge, once for each policy: its table then shows nothing of the gate."""
+    for policy in dict.fromkeys(run.policy for run in runs):
+        first = next(run for run in runs if run.policy == policy)
+        for name, told in first.gates.items():
+            if told.get("without_data"):
+                note(
+                    f"{policy}: gate {name} could not judge {told['without_data']:,} of {told['asked']:,} times, "
+                    f"last because {told['why_without_data']}"
+                )
 
 
 def _cell(judged: Comparison, policy: str, name: str) -> str:

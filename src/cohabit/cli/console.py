@@ -14,7 +14,10 @@ Advance = Callable[[int, int], None]
 SHORT_LABELS = {  # column heads that fit a narrow terminal
     "mean_wait_s": "wait", "p95_wait_s": "p95 wait", "mean_bounded_slowdown": "slowdown", "utilisation": "busy",
     "makespan_s": "makespan", "user_max_slowdown": "worst user",
+    "varying_runs": "varying", "run_variation": "variation", "longest_run_ratio": "longest/mean",
 }  # fmt: skip
+
+VARIATION = ("varying_runs", "run_variation", "longest_run_ratio")  # shown where a run has them
 
 
 def echo(text: str, end: str = "\n", stream: TextIO | None = None) -> None:

@@ -54,10 +54,12 @@ def report(
         if out is not None:
             _write_page(client, out, span, user, as_json)
         elif form is not None or as_json:
-            _pass_on(client.accounting(*span, user, form or "json"), output, as_json)
+            text = client.accounting(*span, user, form or "json")
+            _pass_on(_with_programs(text) if form in (None, "json") else text, output, as_json)
         else:
             found = json.loads(client.accounting(*span, user, "json"))
             _show(found["jobs"])
+            _show_programs(found["jobs"])
             _say_removed(found.get("removed_before"), span[0])
 
 
@@ -139,6 +141,36 @@ def _show(jobs: list[dict[str, Any]]) -> None:
     table_of("", records)
     told = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
     typer.echo(f"{counted(len(jobs), 'job')}: {told}; {_core_hours(core_s)} core-hours")
+
+
+def _programs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return how far the runs of each program vary; a program with fewer than five runs is absent."""
+    from cohabit.app.client.report import run_table
+    from cohabit.report.variation import by_program
+
+    return by_program(run_table(jobs, [], "live")) if jobs else []
+
+
+def _with_programs(text: str) -> str:
+    found = json.loads(text)
+    return json.dumps(found | {"programs": _programs(found["jobs"])})
+
+
+def _show_programs(jobs: list[dict[str, Any]]) -> None:
+    records = [
+        {
+            "program": shortened(one["program"], 20),
+            "cores": str(one["processes"]),
+            "runs": f"{one['runs']:,}",
+            "mean run": span(one["mean_run_s"]),
+            "variation": f"{100 * one['run_variation']:.1f} %",
+            "varying runs": str(one["varying_runs"]),
+            "longest/mean": f"{one['longest_run_ratio']:.2f}",
+        }
+        for one in _programs(jobs)
+    ]
+    if records:
+        table_of("", [{head: plain(cell) for head, cell in record.items()} for record in records])
 
 
 def _core_hours(core_s: float) -> str:

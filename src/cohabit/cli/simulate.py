@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.console import note, progress, show_json, show_result, table
+from cohabit.cli.console import VARIATION, note, progress, show_json, show_result, table
 from cohabit.cli.declaring import Argument, Option, verb
 from cohabit.cli.options import AsJson, naming, scenario_for
 from cohabit.model.errors import InputError
@@ -107,7 +107,8 @@ def simulate(
 def _show(policy: str, out: Path | None, report: bool, journal: bool, summary: dict[str, Any]) -> None:
     from cohabit.report.wording import GLOSSARY, shown
 
-    known = [(GLOSSARY[name], summary["metrics"][name]) for name in SHOWN]
+    varied = [name for name in VARIATION if summary["metrics"][name] is not None]
+    known = [(GLOSSARY[name], summary["metrics"][name]) for name in (*SHOWN, *varied)]
     rows = [[one.label, shown(one.kind, value), one.meaning] for one, value in known]
     table(
         f"{policy}: {summary['jobs']:,} jobs, {summary['rejected']:,} rejected", ["metric", "value", "what it is"], rows

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cohabit.cli.console import SHORT_LABELS, note, progress, show_json, table
+from cohabit.cli.console import SHORT_LABELS, VARIATION, note, progress, show_json, table
 from cohabit.cli.declaring import Argument, Option, verb
 from cohabit.cli.options import AsJson, scenario_for
 
@@ -56,7 +56,8 @@ def sweep(
     if as_json:
         show_json(document)
     else:
-        names = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s")
+        varied = [name for name in VARIATION if any(row.get(name) is not None for row in finished)]
+        names = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", *varied)
         rows = []
         for row in finished:
             values = ["failed"] if "error" in row else [shown(GLOSSARY[name].kind, row[name]) for name in names]

@@ -19,7 +19,7 @@ MOST_REASONS = 12  # shown of a delay
 
 @verb(
     "why",
-    "Explain why a job waits or waited.",
+    "Explain why a job waits, and how it runs.",
     "cohabit why 12                (a job of the running scheduler)",
     "cohabit why 4711 --run DIR    (a finished run of `cohabit simulate --out DIR`)",
     "cohabit why gpu:17 --run DIR  (a job of domain gpu, in a run of several domains)",
@@ -30,7 +30,7 @@ def why(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a delay: every reason the job waited, with numbers, from submission to start."""
+    """Explain a job: every reason it waited, with numbers, and how it runs: scale, shares, neighbours, profile."""
     if run is None:
         _why_live(job, server, as_json)
     elif server is not None:
@@ -49,8 +49,8 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
     short, full = story.get("short", ""), story["why"]  # a server of an earlier version has no short reason
     typer.echo(f"job {story['job']} is {story['state']}" + (f": {short or full}" if short or full else ""))
     if short and full and short != full:
-        typer.echo(f"  in full: {full}")
-    if story.get("profile"):
+        typer.echo(f"  in full: {_lines(full, 11)}")
+    if story.get("profile") and "its profile: " not in full:
         typer.echo(f"  profile: {story['profile']}")
     reasons = [{"at_s": entry["at"], "reason": entry["why"]} for entry in story["history"]]
     shown = _condensed(reasons)
@@ -72,8 +72,11 @@ def _why_in_run(job: str, run: Path, as_json: bool) -> None:
     shown = _condensed(story["reasons"])
     for entry in shown:
         since = entry["at_s"] - story["submit_s"]
-        typer.echo(f"  after {duration(since):>9}  {entry['reason']}")
+        reason = entry["reason"] if entry is shown[-1] else _one_scale(entry["reason"])
+        typer.echo(f"  after {duration(since):>9}  {_lines(reason, 19)}")
     _say_left_out(len(story["reasons"]) - len(shown))
+    if story["how"]:
+        typer.echo(f"  it then {story['how']}")
     if story["overtaken_by"]:
         typer.echo(f"  {story['overtaken_by']:,} submitted later started before it")
 
@@ -91,6 +94,20 @@ def _condensed(reasons: list[dict[str, Any]]) -> list[dict[str, Any]]:
             kept.append(entry)
     step = max(1, -(-len(kept) // MOST_REASONS))
     return [entry for place, entry in enumerate(kept) if place % step == 0 or entry is kept[-1]]
+
+
+def _one_scale(reason: str) -> str:
+    """Return a reason without the scales after the first."""
+    first, *more = re.split(_SCALES, reason)
+    return f"{first}; likewise at {len(more)} more scale{'s' if len(more) > 1 else ''}" if more else reason
+
+
+def _lines(reason: str, indent: int) -> str:
+    """Return a reason with each scale on a line of its own."""
+    return re.sub(_SCALES, "\n" + " " * indent, reason)
+
+
+_SCALES = r"; (?=scale \d)"
 
 
 def _gist(reason: str) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, Remarking
 from cohabit.core.sharing import open_kinds
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
+from cohabit.model.resources import WITHOUT_LIMIT
 from cohabit.model.units import FOREVER
 
 MOST_NAMES = 3  # most jobs named in a sentence
@@ -93,7 +94,8 @@ def missing(ask: Ask, row: int, view: View) -> Missing:
     if ask.exclusive:
         text = f"needs {counted(ask.nodes, 'empty node')}, {have} {_is(have)} empty"
     else:
-        what = _listed(ledger, next(filter(None, takes)))
+        kind = next(kind for kind, wanted in enumerate(takes) if wanted)
+        what = _listed(ledger, kind, takes[kind])
         text = f"needs {counted(ask.nodes, 'node')} with {what}, {have} {'has' if have == 1 else 'have'} that"
     strangers = view.strangers(row)
     if have < ask.nodes or strangers is None:
@@ -126,7 +128,7 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
     running = [other for other in tenants if other not in holding]
     said = [f"{named(view, row, running)} {'runs' if len(running) == 1 else 'run'} there"] if running else []
     said += [f"it is {held_for(view, row, holding)}"] if holding else []
-    return f"{text}: {_joined(said)}" if said else text
+    return f"{text}: {joined(said)}" if said else text
 
 
 def held_for(view: View, row: int, holding: Sequence[int]) -> str:
@@ -145,7 +147,7 @@ def named(view: View, row: int, others: Sequence[int]) -> str:
         words.append(f"{more} more")
     if foreign := len(others) - len(own):
         words.append("a job of another user" if foreign == 1 else f"{foreign} jobs of other users")
-    return _joined(words)
+    return joined(words)
 
 
 def _room_at(view: View, wanted: Sequence[tuple[Takes, int]]) -> int | None:
@@ -179,17 +181,18 @@ def _nearest(ledger: Ledger, takes: Takes) -> tuple[int, str] | None:
         if any(lacking) and (
             best is None or (distance, int(ledger.first[index])) < (best[0], int(ledger.first[best[1]]))
         ):
-            best = (distance, index, _listed(ledger, lacking) or "a cache partition")
+            best = (distance, index, _listed(ledger, kind, lacking) or "a cache partition")
     return None if best is None else (int(ledger.first[best[1]]), best[2])
 
 
-def _listed(ledger: Ledger, amounts: Sequence[int]) -> str:
+def _listed(ledger: Ledger, kind: int, amounts: Sequence[int]) -> str:
+    """Return amounts in words, without resources of which this kind of node states no limit."""
     shown = [
         f"{amount / 1000:.1f} GB/s" if dimension.unit == "MB/s" else _amount(amount, dimension.unit)
-        for dimension, amount in zip(ledger.dimensions, amounts, strict=True)
-        if amount and dimension.name != "partitions"
+        for dimension, amount, capacity in zip(ledger.dimensions, amounts, ledger.capacity[kind], strict=True)
+        if amount and dimension.name != "partitions" and capacity < WITHOUT_LIMIT
     ]
-    return _joined(shown)
+    return joined(shown)
 
 
 def _amount(amount: int, unit: str) -> str:
@@ -197,7 +200,7 @@ def _amount(amount: int, unit: str) -> str:
     return f"{amount} {unit[:-1]}" if amount == 1 and unit.endswith("s") and "/" not in unit else f"{amount} {unit}"
 
 
-def _joined(words: list[str]) -> str:
+def joined(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 

@@ -50,6 +50,7 @@ class RunTable:
     shares: list[str] | None = None  # how each job ran on shared nodes, as JSON; "" if it never ran
     settings: dict[str, Any] = field(default_factory=dict)  # the scenario as plain data, for summary.json
     gates: dict[str, Any] = field(default_factory=dict)  # questions to each gate and its answers, by its name
+    canary_us: int = 0  # work of the canary that ran before every job, in its run time
     journal_hash: str = ""
     scenario_hash: str = ""
 

@@ -13,6 +13,17 @@ OBJECTIVES = ("turnaround", "slowdown", "makespan", "node-hours")
 ALONE, BY_CORES = UNKNOWN = ("alone", "cores")  # how programs without a whole profile run
 
 
+class TrialRules(NamedTuple):
+    """When the exploration of scales stops (S16): x and y of the paper."""
+
+    least_cores: int = 2  # on a node
+    worst_loss: float = 0.05  # of speed, against scale 1
+
+
+PAPERS_RULES = TrialRules()
+ALL_SCALES = tuple(2**power for power in range(13))  # explored until a program no longer gains
+
+
 class PlacementOptions(NamedTuple):
     """The keys of [policy] that concern nodes and their caches."""
 
@@ -36,6 +47,7 @@ class PlacementOptions(NamedTuple):
     unknown: str = ALONE
     planned: bool = False
     evaluations: int = 4000
+    trial_rules: TrialRules = PAPERS_RULES
 
 
 class GateOptions(NamedTuple):

@@ -19,9 +19,10 @@ from cohabit.model.records import RunTable
 from cohabit.report import figures
 from cohabit.report.gantt_figures import gantt_charts
 from cohabit.report.headline import one_run, several_runs
-from cohabit.report.html_tables import cards, comparison_table, escaped, metric_table, origin
+from cohabit.report.html_tables import cards, comparison_table, escaped, metric_table, origin, variation_table
 from cohabit.report.intervals import Comparison, by_policy, compare
 from cohabit.report.metrics import summarise
+from cohabit.report.variation import by_program, first_policy_norms
 from cohabit.report.wording import unbroken
 from cohabit.whole_files import replacing
 
@@ -41,6 +42,11 @@ SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many
 USER_WORDS = (
     "Mean bounded slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
     "were served badly."
+)
+VARIATION_WORDS = (
+    "Runs of the same program and size. A run varies if it is longer than the mean by more than 1.5 deviations; mean "
+    "and deviation are those of the first policy; the first repeat is shown. A program with fewer than five runs "
+    "is absent."
 )
 SPREAD_WORDS = (
     "The bars are 95 % bootstrap confidence intervals over repeats: where one crosses 1, the difference may be chance."
@@ -98,7 +104,8 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
     if not runs:
         raise ValueError("a report needs at least one run")
     groups = by_policy(runs)
-    summaries = {policy: [summarise(run) for run in group] for policy, group in groups.items()}
+    norms = first_policy_norms(runs)
+    summaries = {policy: [summarise(run, norms) for run in group] for policy, group in groups.items()}
     page = Page()
     if len(groups) > 1:
         comparison = intervals or compare(summaries, np.random.default_rng(INTERVAL_SEED))
@@ -111,6 +118,9 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
         add_pictures(page, drawable)
     if len(groups) == 1:
         page.add_section("All metrics", metric_table(summaries[runs[0].policy]))
+    varied = {policy: by_program(group[0], norms) for policy, group in groups.items()}
+    if any(varied.values()):
+        page.add_section("How run times vary", variation_table(varied), f'<p class="caption">{VARIATION_WORDS}</p>')
     page.add_section("Where this comes from", origin(runs))
     return assembled_page(title, page)
 

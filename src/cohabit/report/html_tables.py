@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -68,6 +69,26 @@ def metric_table(group: Sequence[Summary]) -> str:
             f'<td class="meaning">{escaped(entry.meaning)}</td>'
         )
     return table([("Metric", ""), ("Value", "number"), ("What it is", "")], rows, "single")
+
+
+def variation_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Programs by policy: how many runs there were, and how far they vary."""
+    heads = ("Runs", "Mean run", "Variation", "Deviation", "Varying runs", "Longest / mean")
+    rows = []
+    for policy, programs in found.items():
+        for one in programs:
+            cells = (
+                one["runs"],
+                shown("duration", one["mean_run_s"]),
+                shown("share", one["run_variation"]),
+                f"{one['deviation_sigma']:.2f} sigma",
+                one["varying_runs"],
+                f"{one['longest_run_ratio']:.2f}",
+            )
+            name = f"{one['program']}, {one['processes']:,} processes"
+            text = "".join(f'<td class="number">{escaped(cell)}</td>' for cell in cells)
+            rows.append(f'<th scope="row">{escaped(name)}</th><td>{escaped(policy)}</td>{text}')
+    return table([("Program", ""), ("Policy", ""), *((head, "number") for head in heads)], rows)
 
 
 def comparison_table(comparison: Comparison) -> str:

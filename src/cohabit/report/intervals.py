@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
 from cohabit.report.metrics import Metric, summarise
+from cohabit.report.variation import first_policy_norms
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 COMPARED = (
     "mean_wait_s", "median_wait_s", "p95_wait_s", "max_wait_s", "mean_turnaround_s", "mean_bounded_slowdown",
     "user_max_slowdown", "user_fairness", "utilisation", "makespan_s", "throughput_per_s", "mean_queue_length",
-    "node_hours", "jobs_ran",
+    "node_hours", "varying_runs", "run_variation", "longest_run_ratio", "jobs_ran",
 )  # fmt: skip
 
 
@@ -135,4 +136,5 @@ def by_policy(runs: Sequence[RunTable]) -> dict[str, list[RunTable]]:
 
 def compare_runs(runs: Sequence[RunTable], rng: np.random.Generator) -> Comparison:
     """Compare runs that are in memory."""
-    return compare({policy: [summarise(run) for run in group] for policy, group in by_policy(runs).items()}, rng)
+    norms = first_policy_norms(runs)
+    return compare({policy: [summarise(run, norms) for run in group] for policy, group in by_policy(runs).items()}, rng)

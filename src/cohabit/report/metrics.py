@@ -12,12 +12,16 @@ and cancelled jobs that never started appear only in the counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import NEVER, STATUS_NAMES, WAITING, RunTable
 from cohabit.model.units import SECOND
+
+if TYPE_CHECKING:
+    from cohabit.report.variation import Norms
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -178,8 +182,13 @@ def _counts(run: RunTable, jobs: RanJobs) -> dict[str, Metric]:
     return {"jobs_total": len(run), "jobs_ran": len(jobs), **named, "users": users}
 
 
-def summarise(run: RunTable) -> dict[str, Metric]:
-    """Every metric of one run by name, ready for summary.json; None where a value has no meaning."""
+def summarise(run: RunTable, norms: Norms | None = None) -> dict[str, Metric]:
+    """Every metric of one run by name, ready for summary.json; None where a value has no meaning.
+
+    Runs vary against `norms`; None: against the mean of this run itself.
+    """
+    from cohabit.report.variation import variation_metrics
+
     jobs = ran_jobs(run)
     return {
         **_waits(jobs),
@@ -188,6 +197,7 @@ def summarise(run: RunTable) -> dict[str, Metric]:
         **_slowdowns(run, jobs),
         **_machine(run, jobs),
         **_queue(run, jobs),
+        **variation_metrics(run, norms),
         **_counts(run, jobs),
     }
 

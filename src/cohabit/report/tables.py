@@ -27,7 +27,7 @@ CSV_EXTRAS = ("domain", "group", "first_ready_s")  # columns of workload.extra t
 EXTRA_PREFIX = "extra."
 METADATA_KEY = "cohabit"
 RUN_FACTS = ("reasons", "cluster_nodes", "cluster_cores", "policy", "seed", "events", "settings", "journal_hash",
-             "scenario_hash")  # fmt: skip
+             "scenario_hash", "canary_us")  # fmt: skip
 WORKLOAD_FACTS = ("user_names", "program_names", "partition_names", "max_nodes", "max_procs", "header", "defects",
                   "source")  # fmt: skip
 

@@ -71,6 +71,19 @@ GLOSSARY = {
         "Mean queue length", "number", "Jobs submitted and not yet started, averaged over time.", "lower"
     ),
     "max_queue_length": Entry("Longest queue", "count", "The largest number of jobs waiting at one instant.", "lower"),
+    "varying_runs": Entry(
+        "Varying runs", "count",
+        "Runs that took longer than the mean of their program by more than 1.5 deviations; beside other policies, mean "
+        "and deviation are those of the first.", "lower",
+    ),
+    "run_variation": Entry(
+        "Variation of run times", "share", "Deviation divided by mean of each program's runs, mean over programs.",
+        "lower",
+    ),
+    "longest_run_ratio": Entry(
+        "Longest run against the mean", "number", "Of the program where that is largest.",
+        "lower",
+    ),
     "jobs_total": Entry("Jobs in the input", "count", "Every row of the workload, run or not."),
     "jobs_ran": Entry("Jobs that ran", "count", "Jobs that started and ended: done, killed or failed."),
     "jobs_waiting": Entry("Still waiting", "count", "Jobs the run ended without starting."),

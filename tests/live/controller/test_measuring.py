@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from cohabit.agent.profiling.drift import DriftWatch
@@ -284,6 +285,39 @@ def test_drift_needs_departures_in_a_row_and_in_one_direction() -> None:
     assert "longer" in watch.note("p", 1, 1, 10.0, 12)
     assert watch.note("p", 1, 1, 0.0, 12) == "", "nothing was expected"
     assert watch.departs(10.0, 11.4) == 0
+
+
+def test_drift_is_seen_in_counters_of_runs_as_long_as_ever() -> None:
+    """S21: the same time, another program: instructions per cycle, miss rate and bandwidth tell."""
+    usual = {"instructions_mean": 2e9, "cycles_mean": 1e9, "cache_references_mean": 1e6, "cache_misses_mean": 1e5,
+             "memory_total_bytes_mean": 4e9}  # fmt: skip
+    for name, what in (
+        ("instructions_mean", "a lower instructions per cycle"), ("cache_misses_mean", "a lower cache miss rate"),
+        ("memory_total_bytes_mean", "a lower memory bandwidth"),
+    ):  # fmt: skip
+        watch, other = DriftWatch(), usual | {name: 0.5 * usual[name]}
+        said = [watch.note_counters("p", 1, 1, usual, now) for now in (other, other, usual, other, other)]
+        assert said == [""] * 5, "in a row"
+        assert what in watch.note_counters("p", 1, 1, usual, other)
+    assert DriftWatch().shifted({}, usual) == DriftWatch().shifted(usual, {}) == {}
+    quiet = {"memory_total_bytes_mean": 1e6}
+    assert DriftWatch().shifted(quiet, {"memory_total_bytes_mean": 9e6}) == {}, "noise of a program without traffic"
+
+
+def test_runs_alone_with_other_counters_have_the_profile_forgotten() -> None:
+    known = profile("tested", measured(1, 10.0, FLAT, 1.0), measured(2, 11.0, FLAT, 1.0), processes=2)
+    usual = {"instructions_mean": 4e9, "cycles_mean": 1e9, "memory_total_bytes_mean": 2e9}
+    counted = known.with_scale(msgspec.structs.replace(known.scales[0], counters=usual))
+
+    async def scene(site: Site) -> None:
+        for name in ("one", "two"):
+            found = await site.run(name, 10.0, lambda: asyncio.sleep(0.8))
+            assert not [one for one in found if isinstance(one, ProgramDrifted)]
+        found = await site.run("three", 10.0, lambda: asyncio.sleep(0.8))
+        (fact,) = [one for one in found if isinstance(one, ProgramDrifted)]
+        assert "3 runs of tested in a row had a lower instructions per cycle than its profile says" in fact.reason
+
+    play(Site(counted, policy="ce"), scene)
 
 
 def test_a_run_teaches_its_owner_only_even_one_of_an_older_journal() -> None:

@@ -17,6 +17,7 @@ from cohabit.model.units import SECOND, microseconds
 from cohabit.model.workload import ACCEPTED, Workload
 from cohabit.report.metrics import summarise
 from cohabit.report.summary_file import write_summary
+from cohabit.report.variation import LIVE, by_program
 from cohabit.version import __version__
 
 STATUS = {
@@ -78,6 +79,7 @@ def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> 
         "policy": table.policy,
         "version": __version__,
         "metrics": summarise(table),
+        "programs": by_program(table),
         **more,
     }
     write_report([table], folder / "report.html", title=title)
@@ -109,5 +111,5 @@ def _workload(views: Sequence[View], start_us: Any, end_us: Any) -> Workload:
         rejection=np.full(len(views), ACCEPTED, np.int8),
         user_names=users,
         program_names=programs,
-        source="live",
+        source=LIVE,
     )

@@ -65,6 +65,17 @@ def parse_runs(text: str, where: str, with_run: bool = True) -> Runs:
     return Runs(tuple(apps), table[:, 0].copy(), run_s, tuple(types), table[:, first:], tuple(features), where)
 
 
+def runs_text(runs: Runs) -> str:
+    """Return runs as a data set that `read_runs` reads."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([APP, START, RUN, TYPE, *runs.columns])
+    columns = zip(runs.app, runs.start_s.tolist(), runs.times_s.tolist(), runs.workload_type, runs.table, strict=True)
+    for app, start_s, run_s, kind, counters in columns:
+        writer.writerow([app, f"{start_s:.6f}", f"{run_s:.6f}", kind, *(f"{one:.9g}" for one in counters.tolist())])
+    return text.getvalue()
+
+
 def _check_header(header: Sequence[str], where: str, with_run: bool) -> None:
     line = f"{where}, line 1"
     for name in (APP, START, RUN, TYPE) if with_run else (APP, START, TYPE):

@@ -18,7 +18,7 @@ from cohabit.model.features import feature
 from cohabit.model.profile import Profile
 from cohabit.model.units import HOUR, SECOND
 from cohabit.policy.backfill import backfill_named
-from cohabit.policy.options import OBJECTIVES, UNKNOWN, GateOptions, PlacementOptions
+from cohabit.policy.options import ALL_SCALES, OBJECTIVES, UNKNOWN, GateOptions, PlacementOptions, TrialRules
 from cohabit.policy.registry import (
     BUNDLES,
     GUARANTEE,
@@ -140,7 +140,7 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
     return PlacementOptions(
         USUAL_ALPHA if config.alpha is None else config.alpha,
         config.beta,
-        tuple(config.scales),
+        tuple(config.scales) or ALL_SCALES,
         config.partition != UNDIVIDED,
         config.book_bandwidth,
         config.learn,
@@ -158,7 +158,18 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
         _one_of("unknown", config.unknown, UNKNOWN),
         config.planned,
         _evaluations(config),
+        _trial_rules(config),
     )
+
+
+def _trial_rules(config: PolicyConfig) -> TrialRules:
+    if config.least_cores < 1:
+        what = f"least_cores = {config.least_cores} is no number of cores"
+        raise InputError(what, "policy.least_cores", "give 1 or more")
+    if not 0.0 <= config.worst_loss < 1.0:
+        what = f"worst_loss = {config.worst_loss:g} is no share of the speed"
+        raise InputError(what, "policy.worst_loss", "give a number from 0 to below 1, such as 0.05")
+    return TrialRules(config.least_cores, config.worst_loss)
 
 
 def _evaluations(config: PolicyConfig) -> int:

@@ -154,8 +154,9 @@ def _refuse_contradictions(scenario: Scenario, jobs: JobsConfig, policy: PolicyC
         raise InputError(f"policy.window = {policy.window} leaves no jobs to pair", where, "150 is usual")
     if policy.alpha is not None and not 0 < policy.alpha <= 1:
         raise InputError(f"policy.alpha = {policy.alpha:g} is not above 0 and at most 1", where, "0.9 allows 10 % loss")
-    if not policy.scales or 1 not in policy.scales or sorted(set(policy.scales)) != policy.scales:
-        raise InputError(f"policy.scales = {policy.scales} must rise from 1", where, "write [1, 2, 4, 8]")
+    if policy.scales and (1 not in policy.scales or sorted(set(policy.scales)) != policy.scales):
+        what = f"policy.scales = {policy.scales} must rise from 1"
+        raise InputError(what, where, "write [1, 2, 4, 8], or [] for all powers of two")
     if jobs.ratio is not None and not programs.given:
         raise InputError(
             "jobs.ratio needs [programs]: only they say which jobs scale", where, "name a catalogue or file"

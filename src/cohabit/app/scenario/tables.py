@@ -86,7 +86,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
     alpha: float | None = None  # share of its solo speed a job must keep unless it says otherwise; spread: 0.9
     beta: float = 2.0  # spread: weight of occupied cache ways in the search for the idlest nodes
-    scales: list[int] = msgspec.field(default_factory=lambda: [1, 2, 4, 8])  # share and spread: scale factors to try
+    scales: list[int] = msgspec.field(default_factory=lambda: [1, 2, 4, 8])  # scale factors to try; []: all that gain
     partition: str | None = None  # how the cache is divided; "none": not at all; None: the placement's default
     book_bandwidth: bool = True  # spread: whether bandwidth is booked
     moves: int = 0  # shepherd: running jobs that may change their L3 domain at each decision
@@ -112,6 +112,8 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     cost_aware: bool = False  # gate variability: wait only where the expected loss exceeds the expected wait
     choose_nodes: bool = False  # gate variability: look for calmer nodes before delaying
     learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
+    least_cores: int = 2  # learn: no scale is measured that uses fewer cores on a node,
+    worst_loss: float = 0.05  # learn: nor one beyond a scale that loses more speed than this against scale 1
 
 
 class WorldConfig(msgspec.Struct, frozen=True):
@@ -126,7 +128,7 @@ class WorldConfig(msgspec.Struct, frozen=True):
     progress_noise: float = 0.02  # relative error of each such measurement
     phases: bool = False  # bandwidth and IPC vary while a program runs
     weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
-    canaries: bool = False  # with weather: a canary runs before every job, is charged to it and is in the telemetry
+    canaries: bool = False  # with weather and a gate: a canary runs before every job and is charged to it
 
 
 class FaultsConfig(msgspec.Struct, frozen=True):

@@ -112,11 +112,19 @@ def judge(runs: Sequence[RunTable], seed: int) -> Comparison:
 def as_document(runs: Sequence[RunTable], comparison: Comparison, seed: int) -> dict[str, Any]:
     """Return the JSON of `compare`."""
     from cohabit.report.metrics import summarise
+    from cohabit.report.variation import by_program, first_policy_norms
 
+    norms = first_policy_norms(runs)
     return {
         "seed": seed,
         "runs": [
-            {"policy": run.policy, "seed": run.seed, "journal_hash": run.journal_hash, "metrics": summarise(run)}
+            {
+                "policy": run.policy,
+                "seed": run.seed,
+                "journal_hash": run.journal_hash,
+                "metrics": summarise(run, norms),
+                "programs": by_program(run, norms),
+            }
             for run in runs
         ],
         "comparison": comparison.rows(),

@@ -16,6 +16,7 @@ from cohabit.app.simulate.finished import ONLY, Finished, FinishedDomain, load_r
 from cohabit.app.simulate.simulation import Progress, public, run
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
+from cohabit.core.explain_running import how_it_runs
 from cohabit.core.explain_sharing import counted
 from cohabit.core.protocols import Guarantor
 from cohabit.model.command import Command, StartJob
@@ -43,7 +44,7 @@ def explain_job(folder: Path, job: str, progress: Progress | None = None) -> dic
         story["summary"] = f"job {story['job_id']} was rejected: {domain.table.reasons[domain.table.reason[row]]}"
         return story
     number, coupled = int(where[0]), finished.coupled
-    watch = _Watch(domain, str(number), story["reasons"], lambda text: public(text, domain.prepared))
+    watch = _Watch(domain, str(number), story, lambda text: public(text, domain.prepared))
     again: CoupledRun | None = None
     with contextlib.suppress(_Found):
         if coupled is None:
@@ -99,6 +100,7 @@ def _begun(domain: FinishedDomain, row: int, name: str) -> dict[str, Any]:
         "start_s": None,
         "wait_s": None,
         "reasons": [],
+        "how": "",  # how it ran, when it started
         "overtaken_by": 0,
     }
 
@@ -109,7 +111,7 @@ class _Watch:
 
     domain: FinishedDomain
     name: str
-    reasons: list[dict[str, Any]]
+    story: dict[str, Any]
     reword: Callable[[str], str]
     _kinds: list[str] = field(default_factory=list, init=False)
 
@@ -117,16 +119,19 @@ class _Watch:
         """Note the reason if it is another one than before; of several at one instant the last."""
         if not commands and all(isinstance(event, JobStarted) for event in events):
             return
-        policies, at_s = self.domain.prepared.policies, now_us / SECOND
+        policies, at_s, reasons = self.domain.prepared.policies, now_us / SECOND, self.story["reasons"]
         reason = why_waiting(core.state, policies, self.name, now_us + self.domain.clock_offset_us, names_all=True)
-        if self.reasons and self.reasons[-1]["at_s"] == at_s:
-            self.reasons.pop()
+        if reasons and reasons[-1]["at_s"] == at_s:
+            reasons.pop()
             self._kinds.pop()
         kind = _PASSING.sub("", reason) if "mates" in reason else reason
         if reason and self._kinds[-1:] != [kind]:
-            self.reasons.append({"at_s": at_s, "reason": self.reword(reason)})
+            reasons.append({"at_s": at_s, "reason": self.reword(reason)})
             self._kinds.append(kind)
         started = any(isinstance(command, StartJob) and command.job_id == self.name for command in commands)
+        if started:
+            how = how_it_runs(core.state, policies, self.name, now_us + self.domain.clock_offset_us, names_all=True)
+            self.story["how"] = self.reword(how)
         if started and not isinstance(policies.partitioner, Guarantor):
             raise _Found  # otherwise actions during its run would be reported as well
 

@@ -13,6 +13,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.records import REJECTED, RunTable
 from cohabit.report.metrics import summarise
 from cohabit.report.summary_file import write_summary
+from cohabit.report.variation import by_program
 from cohabit.sim.journal import Journal
 from cohabit.version import __version__
 
@@ -66,6 +67,7 @@ def document(table: RunTable, opened_at: float) -> dict[str, Any]:
         "journal_hash": table.journal_hash,
         "version": __version__,
         "metrics": summarise(table),
+        "programs": by_program(table),
     }
 
 

@@ -146,7 +146,8 @@ class Stepper:
         journal = Journal(columns[:, 0].copy(), kind, row, attempt, tuple(self._learned))
         ranges = ranges_of(spans[:, 0], spans[:, 1].astype(np.int32), spans[:, 2].astype(np.int32), total)
         found = table.finish(journal, world.events, ranges)
-        return replace(found, shares=shares, gates=_gates(self.core)), journal
+        canary_us = 0 if world.weather is None else world.weather.canary_us
+        return replace(found, shares=shares, gates=_gates(self.core), canary_us=canary_us), journal
 
 
 def _gates(core: SchedulerCore) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
         prepared.cluster.nodes,
         {one.name: one for one in TEMPERS},
         noise=scenario.world.weather == "noise",
-        canaries=scenario.world.canaries,
+        canaries=scenario.world.canaries and bool(prepared.policies.gates),
         telling=bool(prepared.policies.gates),
         begin_us=begin_us,
     )

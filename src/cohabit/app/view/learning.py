@@ -15,6 +15,7 @@ from cohabit.model.profile import Profile
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
 from cohabit.report.metrics import ran_jobs, summarise
+from cohabit.report.variation import first_policy_norms
 from cohabit.report.wording import GLOSSARY, shown
 
 MOST_GROUPS = 500
@@ -101,7 +102,8 @@ def domains(run: FinishedRun) -> Domains:
 def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """Compare the first two runs: every figure, and how long jobs waited."""
     both = runs[:2]
-    figures = [summarise(run.table) for run in both]
+    norms = first_policy_norms([run.table for run in both])
+    figures = [summarise(run.table, norms) for run in both]
     rows = []
     for key, about in GLOSSARY.items():
         values = [one.get(key) for one in figures]

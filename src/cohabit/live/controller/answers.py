@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from cohabit.backend.protocol import Launch
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
+from cohabit.core.explain_running import how_it_runs
 from cohabit.core.guaranteeing import story_of
 from cohabit.core.short_reasons import ShortReasons
 from cohabit.live.controller import records
@@ -68,7 +69,7 @@ class Answers:
         return await self._in_worker(look)
 
     async def why(self, job_id: str, in_full: bool = True) -> Explained:
-        """Return why a job waits, in full and in short, and what was done to keep its speed; reads the queue once."""
+        """Return why a job waits or how it runs, and what was done to keep its speed; reads the queue once."""
 
         def explain() -> Explained:
             state, policies, now_us = self._core.state, self._core.policies, self._now_us()
@@ -79,6 +80,8 @@ class Answers:
                 *(Note(at_us, text) for at_us, text in story_of(state, policies, job_id)),
             }
             full = with_reason(why or standing.why, standing.record.notes)
+            if in_full and (how := how_it_runs(state, policies, job_id, now_us)):
+                full = "; ".join(filter(None, (how, full)))
             return Explained(standing, full, standing.why, tuple(sorted(history)), profile_words(self._core, job_id))
 
         return await self._in_worker(explain)

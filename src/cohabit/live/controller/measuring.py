@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coro
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from cohabit.agent.profiling.drift import DriftWatch
+from cohabit.agent.profiling.drift import LINE_BYTES, DriftWatch
 from cohabit.agent.profiling.episodes import Curves, Episode, curves_of, flat, tour_of
 from cohabit.backend.protocol import DONE, RUNNING, Backend, BackendError, Launch, Run
 from cohabit.core.core import SchedulerCore
@@ -33,9 +33,9 @@ from cohabit.model.units import SECOND
 PERIOD_S = 10.0
 # An exclusive run is read each twentieth of its age, between these two: its end is not announced.
 READ_SHARE, SHORTEST_READ_S, LONGEST_READ_S = 0.05, 0.25, 5.0
+LEAST_COUNTED_S = 0.2  # over less, counters are not compared with a profile
 BRIEF_S = 0.05  # a run is measured when it is this old
 CURVE = "curve"  # the purpose of a run that is started for its curves
-LINE_BYTES = 64.0  # of memory traffic for a cache miss
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 Key = tuple[str, int]  # job, attempt
@@ -250,15 +250,19 @@ class MeasuringBackend:
         before = known.at_scale(order.scale)
         same = known.profile is not None and known.profile.processes == job.processes
         expected_s = before.time_s if before is not None and same else 0.0
+        counted_s, rates = counted_between(run.first, run.last).seconds, run.readings.columns()
         reason = self.drift.note(job.program, job.processes, order.scale, expected_s, took_s, run.alone, known.owner)
+        usual = before.counters if before is not None and same and run.alone else {}
+        usual = usual if counted_s >= LEAST_COUNTED_S else {}
+        if not reason:
+            reason = self.drift.note_counters(job.program, job.processes, order.scale, usual, rates, known.owner)
         facts: list[Event] = []
         if reason:
             log.log(logging.WARNING if order.exclusive else logging.INFO, "%s: it is profiled again", reason)
             facts.append(ProgramDrifted(job.program, reason, known.owner))
-        fits = reason or not self.drift.departs(expected_s, took_s)
+        fits = reason or not (self.drift.departs(expected_s, took_s) or self.drift.shifted(usual, rates))
         if run.alone and fits and (order.exclusive or reason or not expected_s):  # alone by chance: one time is enough
-            counters = run.readings.columns()
-            facts.append(learned(ScaleProfile(order.scale, took_s, counters=counters, measured_at_us=_now_us())))
+            facts.append(learned(ScaleProfile(order.scale, took_s, counters=rates, measured_at_us=_now_us())))
         return facts
 
     # ---- curves -----------------------------------------------------------------------------------------------------

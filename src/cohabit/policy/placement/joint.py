@@ -48,7 +48,7 @@ class Joint(SharedNodes):
         self.objective = options.objective
         self.by_cores, self.degradations = options.unknown == BY_CORES, options.degradations
         self.picky = self.degradations is not None  # it may refuse nodes that have room
-        self.trials = Trials(options.scales) if options.learn and not self.by_cores else None
+        self.trials = Trials(options.scales, options.trial_rules) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
         profiles = ALL_ALONE._replace(essential=not self.by_cores)

@@ -32,7 +32,9 @@ class Share(SharedNodes):
             return compact
         cores, least = view.smallest_node(row), view.need(row)
         found = []
-        for scale in self.scales if not job.single_node else (1,):
+        profile = view.profile(job.program, job.processes, job.profile_owner) if job.program else None
+        confined = job.single_node or (profile is not None and profile.single_node)
+        for scale in (1,) if confined else self.scales:
             spread = footprint(job.processes, cores, scale, least)
             if possible(job, spread.nodes, scale, view):
                 wish = Wish(job, None, scale, spread.nodes, spread.cores, 0, 0.0)

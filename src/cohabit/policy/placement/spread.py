@@ -29,7 +29,7 @@ class Spread(SharedNodes):
 
     def __init__(self, options: PlacementOptions, more: tuple[Dimension, ...] = ()) -> None:
         self.alpha, self.scales = options.alpha, options.scales
-        self.trials = Trials(options.scales) if options.learn else None
+        self.trials = Trials(options.scales, options.trial_rules) if options.learn else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
         self.needs = (ALL_ALONE, DIVIDED) if options.divide_cache else (ALL_ALONE,)

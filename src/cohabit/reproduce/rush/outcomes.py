@@ -25,7 +25,7 @@ from cohabit.reproduce.rush.lab import (
     WS,
 )
 from cohabit.reproduce.rush.plan import FULL, Plan
-from cohabit.reproduce.rush.trials import LEARNER, MODEL, PATIENT, THROUGHOUT, Trial, Work, run_set
+from cohabit.reproduce.rush.trials import CONTROL, LEARNER, MODEL, PATIENT, THROUGHOUT, Trial, Work, run_set
 from cohabit.reproduce.tasks import Task
 from cohabit.trace.rush_programs import APPLICATIONS
 
@@ -67,6 +67,12 @@ def tasks(plan: Plan) -> list[Task]:
 def model_file(results: dict[str, Any]) -> bytes:
     """The model of the first set, as `cohabit train variability` writes it."""
     content: bytes = results["trials 0 0"][MODEL]
+    return content
+
+
+def control_runs(results: dict[str, Any]) -> bytes:
+    """The control jobs of the first set, as `cohabit train variability` reads them."""
+    content: bytes = results["trials 0 0"][CONTROL]
     return content
 
 

@@ -17,7 +17,7 @@ from cohabit.sim.weather.constants import CONSTANTS
 from cohabit.trace.rush_programs import TEMPERS
 
 HINDSIGHT = "hindsight: weather and learners were changed after results had been seen (docs/reproducing.md)"
-MODEL_NAME = "variability-model"
+MODEL_NAME, CONTROL_NAME = "variability-model", "control-runs.csv"
 
 
 class Rush(Paper):
@@ -37,8 +37,8 @@ class Rush(Paper):
         return [explained(noted(one, HINDSIGHT) if one.id in contract() else one) for one in found]
 
     def files(self, results: dict[str, Any]) -> dict[str, bytes]:
-        """Return the model of the first set, for `variability` of a scenario."""
-        return {MODEL_NAME: outcomes.model_file(results)}
+        """Return the model of the first set, for `variability` of a scenario, and the runs that it was trained on."""
+        return {MODEL_NAME: outcomes.model_file(results), CONTROL_NAME: outcomes.control_runs(results)}
 
     def about(self, options: Options) -> list[str]:
         """Return what a reader must know first."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from cohabit.app.learn.variability_data import runs_text
 from cohabit.predict.variability_data import Norms
 from cohabit.predict.variability_file import save_variability
 from cohabit.predict.variability_training import TrainedVariability
@@ -38,7 +39,7 @@ from cohabit.sim.weather.constants import CONSTANTS, Constants
 THROUGHOUT = "throughout"  # another world: programs are slowed during the whole run
 PATIENT = "patient"  # a threshold no job reaches in an experiment
 MANY_SKIPS = 1000
-LEARNER, MODEL = "learner", "model"
+LEARNER, MODEL, CONTROL = "learner", "model", "control runs"
 Trial = dict[str, Any]  # policy -> result
 
 
@@ -54,7 +55,7 @@ class Work:
     eliminating: bool
     others: int  # trials of experiments other than ADAA
     brackets: int  # ADAA trials with policies besides FCFS+EASY, RUSH and random skips
-    keeps_model: bool = False  # whether the model's file is kept
+    keeps_model: bool = False  # whether the model's file and the control runs are kept
     learner: str = ""  # empty: chosen by F1
 
 
@@ -76,6 +77,7 @@ def run_set(work: Work) -> dict[str, Any]:
     found[LEARNER] = models.full.kind
     if work.keeps_model:
         found[MODEL] = _file_of(models.whole, {"rows": len(data.all_nodes), "seed": work.seed})
+        found[CONTROL] = runs_text(data.all_nodes).encode()
     return found
 
 
