@@ -43,14 +43,14 @@ class Bench:
         self.nodes = nodes or (node(machine.domains, machine.ways),)
         self.hand = self.another()
 
-    def another(self) -> Actuator:
+    def another(self, always: bool = False) -> Actuator:
         """As after a restart of the agent."""
         mbps = ("mba_MBps",) if self.fake.machine.mba_mbps else ()
         return Actuator(
             self.nodes, self.said.append, self.files,
             mount=lambda: Mount(ROOT, mbps) if self.fake.mounted else None,
             reach=lambda _, cores: 10.0 * cores, processor=self.fake.machine.processor,
-            patience=Patience(3, 0.0, lambda _: None),
+            patience=Patience(3, 0.0, lambda _: None), always=always,
         )  # fmt: skip
 
     def hold(self, *jobs: str) -> None:
@@ -186,6 +186,23 @@ def test_the_valve_holds_a_job_to_its_booking_while_the_memory_is_full() -> None
     assert second(4.5, 0.0, 0.0) == (False, {"a": 20, "b": 100})  # not measured is not idle
     assert second(4.6, 0.0, 0.0) == (False, {"a": 20, "b": 100})  # no earlier value to compare with
     assert second(5.6, 4.0, 8.0) == (True, {"a": 100, "b": 100})
+
+
+def test_with_always_jobs_are_held_to_their_booking_from_the_first_look_on() -> None:
+    bench = Bench()
+    bench.hand = bench.another(always=True)
+    bench.hand.place(Placed("a", (0,), 4, bandwidth_gbs=8.0))
+    bench.hand.place(Placed("b", (0,), 4))  # has booked nothing
+    bench.hand.divide(whole_node(("a", 0, 4), ("b", 4, 7)))
+    bench.hand.apply()
+    bench.start("a", "b")
+    assert bench.hand.relieve(1.0)
+    bench.hand.apply()
+    values = {job: bench.fake.classes[bench.fake.class_of(TASKS[job])].schemata["MB"][0] for job in "ab"}
+    assert values == {"a": 20, "b": 100}
+    assert not bench.hand.relieve(2.0)
+    bench.hand.forget("a")
+    assert not bench.hand.relieve(3.0), "a job that has gone needs no second look"
 
 
 def test_a_counter_that_is_absent_or_starts_anew_says_nothing() -> None:

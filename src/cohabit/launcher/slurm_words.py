@@ -29,7 +29,7 @@ _FORMS = (
 _NODE = r"[A-Za-z0-9._-]{1,255}"
 _CHANGES: dict[str, str | None] = {
     "JobId": _JOBS, "ReqNodeList": rf"({_NODE}(,{_NODE})*)?", "NumNodes": f"{NUMBER}-{NUMBER}", "MinCPUsNode": NUMBER,
-    "NumCPUs": NUMBER, "AdminComment": MARK, "StartTime": "now", "CoreSpec": r"0|\*", "OverSubscribe": "YES",
+    "NumCPUs": NUMBER, "AdminComment": MARK, "StartTime": "now", "CoreSpec": r"0|\*", "OverSubscribe": "YES|NO",
     "TimeLimit": NUMBER,
 }  # fmt: skip
 _OPTIONS: dict[str, str | None] = {

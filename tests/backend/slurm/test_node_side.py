@@ -171,8 +171,11 @@ def test_a_division_goes_from_the_controller_to_the_node(tmp_path: Path) -> None
     found = read_division(tmp_path, "n0")
     assert found is not None
     assert found.command().shares == (("7", 0, 4), ("8", 4, 16))
-    order_division(tmp_path / "new", ("n0", "n1", "n2"), SetShares(((1, 2),), (("9", 0, 20),)))
-    assert [read_division(tmp_path / "new", node) for node in ("n0", "n1")] == [None, Division((("9", 0, 20),))]
+    order = SetShares(((1, 2),), (("9", 0, 16), ("10", 16, 4)))
+    booked = {"9": 5000}
+    order_division(tmp_path / "new", ("n0", "n1", "n2"), order, booked_mbs=lambda job: booked.get(job, 0))
+    assert read_division(tmp_path / "new", "n0") is None
+    assert read_division(tmp_path / "new", "n1") == Division(order.shares, (), (("9", 5000),))
     (tmp_path / "n0.json").write_text("{")
     assert read_division(tmp_path, "n0") is None
 

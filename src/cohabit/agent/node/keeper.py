@@ -23,6 +23,7 @@ from cohabit.agent.resctrl.actuator import Actuator
 from cohabit.agent.resctrl.wanted import Placed
 from cohabit.agent.topology import Topology
 
+RELIEVE_S = 1.0  # interval at which memory traffic is compared with what jobs have booked
 SETTLE_S = 15.0  # interval at which changes by others in resctrl are corrected
 LOST_S = 30.0  # a job without an epilog counts as ended after its step daemons have been gone for so long
 YOUNG_S, SELDOM_S = 10.0, 2.0  # while a job is young its processes are looked for at every step, later at this interval
@@ -80,7 +81,7 @@ class Keeper:
         self._ask, self._done, self._orders = ask, done, orders
         self.residents: dict[str, Resident] = {}
         self._division = Division()
-        self._settled_s = self._looked_s = 0.0
+        self._settled_s = self._looked_s = self._relieved_s = 0.0
         self._unfinished, self._fresh = False, True
 
     def step(self, now_s: float) -> None:
@@ -103,6 +104,9 @@ class Keeper:
         changed = self._order() or changed
         for number in ended:
             self._leave(number, notices[number])
+        if now_s - self._relieved_s > RELIEVE_S:
+            self._relieved_s = now_s
+            changed = self.actuator.relieve(now_s) or changed
         if changed or ended or self._unfinished or now_s - self._settled_s > SETTLE_S:
             self._apply(now_s)
         if processes is not None:
@@ -122,7 +126,7 @@ class Keeper:
         for number in new:
             notice = notices[number]
             self.residents[number] = Resident(notice, JobMeter(self.meter, notice.begun_s), seen_s=now_s)
-            self.actuator.place(Placed(notice.name, (0,), cores=0))
+            self._place(self.residents[number])
         for one in self.residents.values():  # all jobs that were here at any time of its run
             one.alone = one.alone and len(self.residents) == 1
         return bool(new)
@@ -154,7 +158,7 @@ class Keeper:
             told = self._ask(notice.number)
             one.asked, one.given = told is not None, told or Given()
         if one.given.cpus:
-            self.actuator.place(Placed(notice.name, (0,), cores=one.given.cores(self.topology)))
+            self._place(one)
 
     def _enter(self, one: Resident, processes: Processes) -> None:
         """Put its threads into its groups, the class first; later threads inherit them."""
@@ -184,8 +188,16 @@ class Keeper:
         if found is None or found == self._division:
             return False
         self._division = found
+        for one in self.residents.values():
+            self._place(one)
         self.actuator.divide(found.command())
         return True
+
+    def _place(self, one: Resident) -> None:
+        """Tell the actuator the cores of a job, as far as they are known, and the bandwidth it has booked."""
+        booked_mbs = dict(self._division.booked).get(one.notice.name, 0)
+        cores = one.given.cores(self.topology) if one.given.cpus else 0
+        self.actuator.place(Placed(one.notice.name, (0,), cores, booked_mbs / 1000.0))
 
     def _apply(self, now_s: float) -> None:
         def tasks_of(name: str) -> list[int]:

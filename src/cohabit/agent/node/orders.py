@@ -19,10 +19,12 @@ MOST_BYTES = 1 << 20
 
 
 class Division(msgspec.Struct, frozen=True):
-    """The division of one node: (job, first way, ways), and caps on the memory bandwidth of jobs in percent."""
+    """The division of one node: (job, first way, ways), caps on the memory bandwidth of jobs in percent, and what jobs
+    have booked of it, in MB/s."""
 
     shares: tuple[tuple[str, int, int], ...] = ()
     caps: tuple[tuple[str, int], ...] = ()
+    booked: tuple[tuple[str, int], ...] = ()
 
     def command(self) -> SetShares:
         """Return the command for the actuator of that machine, which has one node."""
@@ -55,12 +57,19 @@ def _read(path: Path) -> bytes:
         return stream.read(MOST_BYTES)
 
 
-def order_division(folder: Path, names: Sequence[str], command: SetShares, theirs: Callable[[str], str] = str) -> None:
-    """Write an order of the core for the nodes it names (controller); `names` are their names by number, and `theirs`
-    returns the manager's, and so the daemon's, name of a job."""
+def order_division(
+    folder: Path,
+    names: Sequence[str],
+    command: SetShares,
+    theirs: Callable[[str], str] = str,
+    booked_mbs: Callable[[str], int] = lambda job: 0,
+) -> None:
+    """Write an order of the core for the nodes it names (controller); `names` are their names by number, `theirs`
+    returns the manager's, and so the daemon's, name of a job, and `booked_mbs` what a job has booked on each node."""
     division = Division(
         tuple((theirs(job), first, ways) for job, first, ways in command.shares),
         tuple((theirs(job), percent) for job, percent in command.caps),
+        tuple((theirs(job), mbs) for job, _, _ in command.shares if (mbs := booked_mbs(job))),
     )
     for first, count in command.nodes:
         for number in range(first, first + count):

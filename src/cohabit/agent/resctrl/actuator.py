@@ -39,7 +39,8 @@ class Result:
 class Actuator:
     """One per machine. `say` gets each message for people, once until things change.
 
-    A job is held to the bandwidth it booked when the memory is nearly full, which `relieve` finds out.
+    A job is held to the bandwidth it booked when the memory is nearly full, which `relieve` finds out;
+    with `always`, at any time.
     """
 
     def __init__(
@@ -51,10 +52,11 @@ class Actuator:
         reach: Reach = unbooked,
         processor: str = "",
         patience: Patience | None = None,
+        always: bool = False,
     ) -> None:
         self.nodes, self.files, self.reach = tuple(nodes), files or HostFiles(), reach
         self._say, self._mount, self._processor, self._patience = say, mount, processor, patience
-        self._held = set[tuple[str, int]]()  # (job, domain)
+        self._held, self._always = set[tuple[str, int]](), always  # (job, domain)
         self._traffic: tuple[float, Traffic] | None = None
         self._said: set[str] = set()
         self._placed: dict[str, Placed] = {}
@@ -124,13 +126,17 @@ class Actuator:
         work."""
         if self._root is None:
             return False
+        if self._always:
+            held = {(job, domain) for domain in self._domains() for job in self._booked_gbs(domain)}
+            changed, self._held = held != self._held, held
+            return changed
         seen = {job: read_traffic(self.files, self._root / _home(home, job)) for job, home in self._homes.items()}
         before, self._traffic = self._traffic, (now_s, seen)
         if before is None or now_s <= before[0]:
             return False
         rates = rates_gbs(before[1], seen, now_s - before[0])
         was = {job for job, _ in self._held}
-        for domain in {one for node in self.nodes for one in node.domains}:
+        for domain in self._domains():
             measured, shut = rates.get(domain, {}), {job for job, place in self._held if place == domain}
             if shut <= measured.keys():  # otherwise a held job could not be measured: nothing changes there
                 shut = set(shut_valve(measured, self._booked_gbs(domain), self._peak_gbs(domain), shut))
@@ -204,6 +210,9 @@ class Actuator:
             if there and job.bandwidth_gbs > 0:
                 found[job.job_id] = sum(job.bandwidth_gbs / len(node.domains) for node in there)
         return found
+
+    def _domains(self) -> set[int]:
+        return {one for node in self.nodes for one in node.domains}
 
     def _peak_gbs(self, domain: int) -> float:
         return sum(

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 
 from cohabit.agent.resctrl.offer import MIBS, PERCENT, UNITS, BandwidthOffer
 
+WHEN_FULL, ALWAYS = HOLD = "when-full", "always"  # when jobs are held to what they booked
 Traffic = Mapping[str, Mapping[int, int]]  # bytes so far, by job and domain
 VALVE_SHUTS, VALVE_OPENS = 0.95, 0.80  # shares of the memory's peak; different, so that the valve does not flutter
 _ROUNDING = 1e-9  # a booking of exactly 30 % must not become 40 % because of a rounding error

@@ -180,7 +180,12 @@ def offers_of_cluster(site: SteeredSite, found: Discovered) -> Offers:
 
 def shared_cores(site: SteeredSite, found: Discovered) -> Has:
     """Return whether two jobs may share a core under this manager."""
-    return Has("the manager gives every core to one job", "nothing: jobs that want fewer cores share nodes")
+    if found.core_jobs >= max(site.policy.group_size, 2):
+        return Has(f"{found.core_jobs} jobs may share a core (OverSubscribe)")
+    remedy, jobs = "jobs that want fewer cores share nodes", max(site.policy.group_size, 2)
+    if site.word == "slurm":
+        remedy = f"in slurm.conf, PartitionName=... OverSubscribe=YES:{jobs}; then scontrol reconfigure"
+    return Has("the manager gives every core to one job", remedy)
 
 
 def known_profiles(config: ServeConfig) -> list[Profile]:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
+from cohabit.agent.resctrl.bandwidth import ALWAYS, WHEN_FULL
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
 from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve import machine as machines
@@ -77,6 +78,7 @@ class ServeConfig:
     peers: Mapping[str, Peer] = field(default_factory=dict)
     tls: TlsFiles | None = None
     oversubscribe: bool = False  # jobs may share a core, if the policy lets them share nodes
+    hold_bandwidth: str = WHEN_FULL  # when jobs are held to the memory bandwidth they booked
     cache: str = "on"  # whether the cache is divided: on, dry-run (report what would be written) or off
     database: str = ""  # URL of the journal's database; "": a file in the place
     api: ApiSettings | None = None  # None: there is no API
@@ -318,6 +320,7 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
         reach=machines.reach_of(cluster),
         begun=None if held is None else held.begun,
         output_most=config.launcher.max_output_mb * MIB,
+        always=config.hold_bandwidth == ALWAYS,
     )
     backend = machines.measured(local, policies, config.profiling)
     return Parts(journal, restored, clock, backend, cluster, policies, lock, local)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from cohabit.agent.resctrl.bandwidth import HOLD, WHEN_FULL
 from cohabit.app.scenario.policies import is_gated
 from cohabit.app.scenario.tables import PolicyConfig, SchemeConfig
 from cohabit.app.scenario.typed_toml import read_typed, refuse_for_root, refuse_untrusted
@@ -138,6 +139,7 @@ class SiteTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     store: str = ""  # of profiles: a file, or the URL of a database; "": a file in the place
     oversubscribe: bool = False
     cache: str = "on"
+    hold_bandwidth: str = WHEN_FULL
     policy: PolicyConfig = PolicyConfig()
     api: ApiTable = ApiTable()
     limits: LimitsTable = LimitsTable()
@@ -178,6 +180,8 @@ def read_site(path: Path) -> Site:
 def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
     if tables.cache not in CACHE:
         raise InputError(f"cache = {tables.cache!r}", where, f"use {', '.join(CACHE)}")
+    if tables.hold_bandwidth not in HOLD:
+        raise InputError(f"hold_bandwidth = {tables.hold_bandwidth!r}", where, f"use {' or '.join(HOLD)}")
     config = ServeConfig(
         folder / tables.place,
         tables.nodes,
@@ -185,6 +189,7 @@ def config_of(tables: SiteTables, folder: Path, where: str) -> ServeConfig:
         tls=_tls(tables, folder),
         oversubscribe=tables.oversubscribe,
         cache=tables.cache,
+        hold_bandwidth=tables.hold_bandwidth,
         database=_database(tables.database),
         api=_api(tables, folder, where),
         profiling=_profiling(tables.profiling, folder, where),

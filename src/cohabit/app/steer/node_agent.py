@@ -27,6 +27,7 @@ from cohabit.agent.node.cores import Given, from_slurm
 from cohabit.agent.node.keeper import Keeper, NodeRun
 from cohabit.agent.node.meter import Meter
 from cohabit.agent.resctrl.actuator import Actuator
+from cohabit.agent.resctrl.bandwidth import ALWAYS
 from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
 from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import Topology, discover
@@ -42,7 +43,7 @@ from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.live.nodes.sender import Controller
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
-from cohabit.model.profile import Profile, owner_of
+from cohabit.model.profile import Profile, owner_of, stream_gbs
 from cohabit.store.learning import keep
 from cohabit.whole_files import replacing
 
@@ -123,9 +124,16 @@ class NodeDaemon:
         self.config, self.topology = config, machine.topology
         self.place = job_notices.prepare(config.folder, config.name)
         node = local_nodes.divide(machine.topology, local_nodes.MACHINE, _offer(machine))[0]
-        self.hardware = hardware_key(_group(len(machine.topology.cores), node.ways, node.min_ways, config.node))
+        group = _group(len(machine.topology.cores), node.ways, node.min_ways, config.node)
+        self.hardware = hardware_key(group)
         self.actuator = Actuator(
-            [node], lambda text: log.warning("%s", text), machine.files, machine.mount, processor=machine.processor
+            [node],
+            lambda text: log.warning("%s", text),
+            machine.files,
+            machine.mount,
+            reach=lambda _, cores: stream_gbs(group, cores),
+            processor=machine.processor,
+            always=config.node.hold_bandwidth == ALWAYS,
         )
         self._asking = ThreadPoolExecutor(1, "slurm")
         self._answers: dict[str, Future[Given]] = {}

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
+from cohabit.agent.resctrl.bandwidth import HOLD, WHEN_FULL
 from cohabit.app.scenario.policies import is_gated
 from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.scenario.typed_toml import refuse_for_root
@@ -61,6 +62,7 @@ class NodeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_ways: int = 1
     closids: int = 0
     bandwidth_gbs: list[tuple[int, float]] = []  # (active cores, GB/s)
+    hold_bandwidth: str = WHEN_FULL  # when the daemons hold jobs to what they booked of that
 
 
 class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,6 +137,9 @@ class SteeredSite(ABC):
         own_meaning = ("nodes", "telemetry")  # not what they are in the file of one machine
         common = [key for key in SiteTables.__struct_fields__ if hasattr(tables, key) and key not in own_meaning]
         shared = {key: getattr(tables, key) for key in common}
+        if tables.node.hold_bandwidth not in HOLD:
+            what = f"hold_bandwidth = {tables.node.hold_bandwidth!r}"
+            raise InputError(what, f"{path}: node.hold_bandwidth", f"use {' or '.join(HOLD)}")
         name = "" if tables.domain is None else tables.domain.name
         place = folder / tables.place
         if tables.profiles:

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from cohabit.app.doctor.needs import left_out, offers_of_cluster, refuse_unmet, rows_of
+from cohabit.app.doctor.needs import DISPENSABLE, left_out, offers_of_cluster, refuse_unmet, rows_of
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
+from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
 from cohabit.app.steer.node_channel import NodeChannel
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
-from cohabit.app.steer.site import Around, SteeredSite
+from cohabit.app.steer.site import Around, NodeTable, SteeredSite
 from cohabit.app.steer.status import jobs_of
 from cohabit.app.steer.submission import SteeredTaking
 from cohabit.app.steer.threshold import Guard, has_threshold
@@ -71,9 +72,10 @@ class _Settings(msgspec.Struct, frozen=True, omit_defaults=True):
 
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
-    policy: Any
-    node: Any
-    coupling: Any = None
+    policy: PolicyConfig
+    node: NodeTable
+    coupling: Coupling | None = None
+    core_jobs: int = 1  # jobs that may share a core
 
 
 @dataclass
@@ -115,6 +117,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     words = given_up(site, found)
     journal = open_journal(place.journal)
     policies = policies_of(site, found, _same_settings(journal, site, found))
+    found = replace(found, shares_cores=getattr(policies.placer, "shares_cores", False))
     cluster = cluster_of(site, found, policies)
     restored = restore(journal, cluster, policies)
     _get_ready(site, found)
@@ -238,6 +241,9 @@ def given_up(site: SteeredSite, found: Discovered) -> str:
     """Return what the policy runs without, in words; refuse one whose needs this cluster cannot meet."""
     rows = rows_of(policies_of(site, found, None), offers_of_cluster(site, found), site.config.without)
     refuse_unmet(rows, site.policy.name, f"{site.word} site")
+    for row in rows:
+        if row.state == DISPENSABLE:
+            log.warning("%s, so %s; to change that: %s", row.found, row.without, row.remedy)
     return "".join(f" without {name}" for name in left_out(rows))
 
 
@@ -298,9 +304,10 @@ async def verify_journal(site: SteeredSite) -> Verified:
 
 
 def policies_of(site: SteeredSite, found: Discovered, coupling: Coupling | None) -> PolicySet:
-    """Return the policies; cores are never allocated twice."""
+    """Return the policies; jobs share cores only where the manager allows it to as many as a policy would group."""
     refuse_untrusted_files(site.policy)
-    policies = replace(build(site.policy, oversubscribe=False), mates=coupling)
+    shared = found.core_jobs >= max(site.policy.group_size, 2)
+    policies = replace(build(site.policy, oversubscribe=shared), mates=coupling)
     if found.whole_nodes_because and not policies.placer.exclusive:
         raise InputError(
             f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}",
@@ -329,7 +336,9 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
         active = stands in (columns.STARTING, columns.RUNNING)
         attempt = core.state.attempts.get(name, 0)
         confirmed = bool(stands == columns.RUNNING)
-        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]), confirmed)
+        how = core.state.placed.get(row)
+        booked_mbs = 0 if how is None else how.bandwidth_mbs
+        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]), confirmed, booked_mbs)
     return found
 
 
@@ -342,16 +351,17 @@ def told_of(restored: Restored) -> dict[int, str]:
 def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> Coupling | None:
     """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
     settings it was written under. Return this domain with the scheme the journal was begun with."""
-    now, key = _Settings(found.names, found.cpus, site.policy, site.node), f"{site.word} settings"
+    node = msgspec.structs.replace(site.node, hold_bandwidth=NodeTable().hold_bandwidth)  # decides nothing
+    now = _Settings(found.names, found.cpus, site.policy, node, core_jobs=found.core_jobs)
+    key = f"{site.word} settings"
     own = site.config.coupling
     text = journal.get(key)
     if text is None:
         journal.put({key: msgspec.json.encode(msgspec.structs.replace(now, coupling=own)).decode()})
         return own
-    kept = msgspec.json.decode(text)
-    kept_coupling = msgspec.convert(kept.pop("coupling", None), Coupling | None)
-    coupling = as_journalled(own, kept_coupling)
-    if kept_coupling != coupling or kept != msgspec.json.decode(msgspec.json.encode(now)):
+    kept = msgspec.json.decode(text, type=_Settings)  # keys that a journal of an earlier version lacks are as usual
+    coupling = as_journalled(own, kept.coupling)
+    if kept != msgspec.structs.replace(now, coupling=coupling):
         raise InputError(
             "its jobs were taken on other nodes or under another policy",
             os.fspath(site.place),

@@ -41,13 +41,14 @@ class CacheShares:
         reach: Reach = unbooked,
         processor: str = "",
         files: Files | None = None,
+        always: bool = False,
     ) -> None:
         if mode not in MODES:
             raise InputError(f"shares = {mode!r}", "shares", f"use one of {', '.join(MODES)}")
         self._say, self._tasks_of, self._refuse, self.mode = say, tasks_of, refuse, mode
         self._refused: dict[str, str] = {}
         self.mounted = bool(nodes) and mount() is not None
-        self._actuator = Actuator(nodes, say, files, mount=mount, reach=reach, processor=processor)
+        self._actuator = Actuator(nodes, say, files, mount=mount, reach=reach, processor=processor, always=always)
         self._lock, self._noted = threading.Lock(), list[Callable[[], object]]()
         self._unfinished, self._told = False, False
         self.placed: set[str] = set()

@@ -65,7 +65,8 @@ class _Watched:
 class LocalBackend:
     """Runs jobs below `place` on virtual nodes. `boot_us` converts the controller's clock to CLOCK_BOOTTIME.
 
-    `oversubscribe`: jobs may share a core. `shares`: "on", "dry-run" (say what would be written) or "off"; `mount` and
+    `oversubscribe`: jobs may share a core. `shares`: "on", "dry-run" (say what would be written) or "off"; `always`:
+    jobs are held to their booked bandwidth at any time, not only while the memory is nearly full; `mount` and
     `trees` say where resctrl and control groups are, `reach` what cores of a node can draw from memory. `begun`: a
     launcher with more rights than ours; None: one of our own is started, with `output_most` bytes of output per job.
     """
@@ -83,6 +84,7 @@ class LocalBackend:
         processor: str = "",
         begun: Begun | None = None,
         output_most: int = OUTPUT_MOST,
+        always: bool = False,
     ) -> None:
         self.place, self.nodes, self._boot_us = place.absolute(), nodes, boot_us
         self._out, self._separate = self.place / "output", begun is not None
@@ -99,9 +101,8 @@ class LocalBackend:
         }
         self.link = LauncherLink(told, self._told, begun)
         self._files = LauncherFiles(self.link, mount)
-        self._cache = CacheShares(
-            nodes.local, mount, self._say, self._tasks_of, self._tell_refused, shares, reach, processor, self._files
-        )
+        told_to = (self._say, self._tasks_of, self._tell_refused)
+        self._cache = CacheShares(nodes.local, mount, *told_to, shares, reach, processor, self._files, always)
         self.lasted: dict[Key, float | None] = {}  # seconds, of runs that are over and not settled
         self._tasks: set[asyncio.Task[Any]] = set()
         self.capabilities = Capabilities(fuses=True, moves=bool(nodes.local), shares=self._cache.able)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from cohabit.backend.steered.contract import ManagerRefused, Words
-from cohabit.backend.steered.marks import SHARED, WHOLE, Before
+from cohabit.backend.steered.marks import CORES, SHARED, WHOLE, Before
 
 SEVERAL: Words = ("scontrol", "--quiet")  # calls of scontrol, one per line of its input
 READING = ("squeue", "sinfo", "sacct")
@@ -14,7 +14,8 @@ SHOWING = ("show", "ping", "version")  # subcommands of scontrol that change not
 TELLS_SHARING = "v0.0.44"  # the newest JSON that says whether a job wants exclusive nodes
 # Whole nodes for a job that did not ask for them, and that taken back (OverSubscribe=NO would not). Cores set aside
 # for the system come with whole nodes; the site must allow it (AllowSpecResourcesUsage).
-_MAKE = {WHOLE: ("CoreSpec=0",), SHARED: ("CoreSpec=*", "OverSubscribe=YES"), "": ()}
+_MAKE = {WHOLE: ("CoreSpec=0",), SHARED: ("CoreSpec=*", "OverSubscribe=YES"), CORES: ("OverSubscribe=YES",), "": ()}
+_UNMAKE = {WHOLE: _MAKE[SHARED], SHARED: _MAKE[SHARED], CORES: ("OverSubscribe=NO",), "": ()}
 
 _NAME, _WORD = re.compile(r"[0-9]+(_[0-9]+)?"), re.compile(r"[!#-&(-\[\]-~]+")  # printed signs but for quotes and \\
 
@@ -131,7 +132,7 @@ def unplace(name: str, before: Before, most_nodes: int, text: str) -> Words:
         f"MinCPUsNode={before.per_node}",
         f"NumCPUs={before.cpus}",
         f"AdminComment={text}",
-        *_MAKE[before.made and SHARED],
+        *_UNMAKE[before.made],
     )
 
 

@@ -72,6 +72,7 @@ def arrange(
         version,
         reason,
         whole_by,
+        min(one.core_jobs for one in steered),
     )
 
 

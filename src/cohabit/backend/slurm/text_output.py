@@ -34,6 +34,7 @@ class Partition(msgspec.Struct, frozen=True):
     oversubscribe: str = "NO"
     up: bool = True
     default: bool = False
+    core_jobs: int = 1  # jobs that may share a core
 
 
 def fields(line: str) -> dict[str, str]:
@@ -199,6 +200,14 @@ _SUFFIX = {"*": "+NOT_RESPONDING", "~": "+POWERED_DOWN", "#": "+POWERING_UP", "%
            "@": "+REBOOT_ISSUED", "^": "+REBOOT_ISSUED", "!": "+POWER_DOWN", "-": "+PLANNED"}  # fmt: skip
 
 
+def _core_jobs(text: str) -> int:
+    """Return how many jobs a partition puts on a core: YES:4, FORCE:2; without a number four."""
+    word, _, count = text.partition(":")
+    if word not in ("YES", "FORCE"):
+        return 1
+    return int(count) if count.isdigit() else 4
+
+
 def partitions(text: str) -> list[Partition]:
     """Parse `scontrol show partition -o`."""
     return [
@@ -208,6 +217,7 @@ def partitions(text: str) -> list[Partition]:
             "EXCLUSIVE" if said.get("Exclusive") == "NODE" else said.get("OverSubscribe", "NO").partition(":")[0],
             said.get("State", "UP") == "UP",
             said.get("Default") == "YES",
+            _core_jobs(said.get("OverSubscribe", "NO")),
         )
         for said in (fields(line) for line in text.splitlines() if line.startswith("PartitionName="))
     ]

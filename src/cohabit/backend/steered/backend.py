@@ -54,6 +54,7 @@ class Expected(NamedTuple):
     active: bool  # the core expects a run of it
     limit_us: int = 0  # as the core knows it
     confirmed: bool = False  # that run had begun
+    bandwidth_mbs: int = 0  # booked on each node
 
 
 class SteeredBackend:
@@ -118,7 +119,7 @@ class SteeredBackend:
         """Return the state of the runs the core expects, from the manager alone; a job that has not begun is held
         again."""
         jobs, runs = (await self._patient.insist(self.picture)).jobs, []
-        for name, (attempt, active, limit_us, confirmed) in self._expected.items():
+        for name, (attempt, active, limit_us, confirmed, booked_mbs) in self._expected.items():
             job = jobs.get(name)
             same = job is not None and is_run(job.mark, attempt)
             if active and same and job is not None and job.waits and not job.held:
@@ -129,7 +130,7 @@ class SteeredBackend:
                 self._queued(name, job, attempt, limit_us)
                 runs += [Run(name, attempt, NEVER)] if active else []
             elif job.runs:
-                self.watcher.take(job, attempt, RUNS)
+                self.watcher.take(job, attempt, RUNS).bandwidth_mbs = booked_mbs
                 runs.append(Run(name, attempt, RUNNING))
             elif job.waits:
                 self._queued(name, job, attempt, limit_us)
@@ -292,7 +293,8 @@ class SteeredBackend:
                 self._renew(job_id, attempt, fuse_us)
             case SetShares():  # without a folder for orders no node divides its cache
                 if self._orders is not None:
-                    await asyncio.to_thread(order_division, self._orders, self.found.names, command, self.names.theirs)
+                    order = (self._orders, self.found.names, command, self.names.theirs, self._booked_mbs)
+                    await asyncio.to_thread(order_division, *order)
                 return
             case _:
                 raise BackendError(f"{self.manager.title} cannot carry out {type(command).__name__}")
@@ -310,6 +312,10 @@ class SteeredBackend:
         known.attempt, known.phase, known.stopping, known.to_place = order.attempt, ORDERED, False, True
         known.ordered_s, known.waits_since_s = time.time(), time.monotonic()
         await self._place(known)
+
+    def _booked_mbs(self, name: str) -> int:
+        known = self.watcher.known.get(name)
+        return 0 if known is None else known.bandwidth_mbs
 
     def _renew(self, job_id: str, attempt: int, fuse_us: int) -> None:
         """Move the fuse after a message from its mates; remove it if the run no longer needs them."""

@@ -5,7 +5,8 @@ the job: in Slurm the administrators' comment, in Grid Engine the job's context.
     cohabit:held:open                            the same, and its owner named no largest number of nodes: Slurm 24.11
                                                  says afterwards that it wants as few as its tasks fit on
     cohabit:run:ATTEMPT:LEAST-MOST:PER_NODE:CPUS  steered and released; behind it what its owner had asked for,
-                                                 and :whole where we gave it whole nodes, :shared where no longer
+                                                 and :whole where we gave it whole nodes, :shared where no longer,
+                                                 :cores where it may share cores with other jobs of ours
     cohabit:back                                 given back to the plain manager, not ours any more
 
 Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the core knows
@@ -22,7 +23,7 @@ from cohabit.model.job import WORKLOAD_TYPES
 
 HELD, RUN, BACK = "cohabit:held", "cohabit:run", "cohabit:back"
 OPEN = f"{HELD}:open"
-WHOLE, SHARED = "whole", "shared"
+WHOLE, SHARED, CORES = "whole", "shared", "cores"
 _TYPE = re.compile(r"cohabit:type=([a-z]{1,16})(?![a-z])")
 _WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
@@ -34,7 +35,9 @@ class Before(NamedTuple):
     most: int = 0  # 0: not stated
     per_node: int = 1  # CPUs on each node, at least
     cpus: int = 1
-    made: str = ""  # WHOLE: it has whole nodes, which it did not ask for, through us; SHARED: we took that back
+    # WHOLE: it has whole nodes, which it did not ask for, through us; SHARED: we took that back; CORES: it may share
+    # its cores with other jobs of ours
+    made: str = ""
 
     def text(self) -> str:
         """Return the text for a mark."""
@@ -86,7 +89,7 @@ def read_mark(text: str) -> Mark | None:
         return Mark(BACK if text == BACK else HELD, mates=mates, open=text == OPEN)
     kind, _, rest = text.partition(f"{RUN}:")
     parts = rest.split(":")
-    if kind or len(parts) not in (4, 5) or parts[4:] not in ([], [WHOLE], [SHARED]):
+    if kind or len(parts) not in (4, 5) or parts[4:] not in ([], [WHOLE], [SHARED], [CORES]):
         return None
     try:
         least, _, most = parts[1].partition("-")

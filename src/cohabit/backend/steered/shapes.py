@@ -138,3 +138,5 @@ class Discovered:
     version: str
     whole_nodes_because: str  # why jobs cannot share nodes here; empty: they can
     whole_by: str = BY_CORES
+    core_jobs: int = 1  # jobs that may share a core, if they ask for that
+    shares_cores: bool = False  # the policy makes use of it

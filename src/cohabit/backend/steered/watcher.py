@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
 from cohabit.backend.steered.closings import Closings
-from cohabit.backend.steered.marks import BACK, SHARED, WHOLE, Before, read_mark
+from cohabit.backend.steered.marks import BACK, CORES, SHARED, WHOLE, Before, read_mark
 from cohabit.backend.steered.shapes import (
     BY_CORES,
     BY_REQUEST,
@@ -86,6 +86,7 @@ class Known:
     busy: bool = False  # an order about it is being carried out
     to_place: bool = False  # the manager did not answer: repeat the order
     cores: int = 0  # on each node, of that order
+    bandwidth_mbs: int = 0  # booked on each node, by that order
     stopping: bool = False  # we have stopped its run
     mates: str = ""  # the group it belongs to
     ordered_s: float = 0.0  # when its start was ordered; Unix time, as managers have it
@@ -101,15 +102,17 @@ class Known:
         numbers = [number for first, count in order.nodes for number in range(first, first + count)]
         self.nodes = tuple(found.names[number] for number in numbers)
         whole, by = order.exclusive or not order.cores, found.whole_by
-        self.cores = order.cores
+        self.cores, self.bandwidth_mbs = order.cores, order.bandwidth_mbs
         if whole and by == BY_CORES and not self.asked_whole:
             self.cores = min(found.cpus[number] for number in numbers)
         elif whole:
             self.cores = max(-(-self.before.cpus // len(numbers)), 1)
         if whole and by == BY_REQUEST and not self.asked_whole:
             self.before = self.before._replace(made=WHOLE)
-        elif self.before.made:
+        elif self.before.made in (WHOLE, SHARED):
             self.before = self.before._replace(made=SHARED)
+        elif found.shares_cores and not whole:
+            self.before = self.before._replace(made=CORES)
 
 
 @dataclass

@@ -48,6 +48,7 @@ class Together(SharedNodes):
     def __init__(self, options: PlacementOptions) -> None:
         size = options.group_size
         times = size if options.oversubscribe else 1
+        self.shares_cores = times > 1
         cores = replace(CORES, capacity=lambda node: times * node.cores)
         self.needs: tuple[Need, ...] = (SHARED_CORES,)
         self.places = Dimension("places", "places", lambda node: size, lambda wish: 1)
