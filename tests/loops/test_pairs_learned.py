@@ -22,8 +22,8 @@ WORK = {"dense": 180, "allocation": 90, "compression": 220, "sort": 120}  # a se
 PROGRAMS = "\n".join(
     ['cores = "split"', "repeats = 1", 'sources = ["procfs"]']
     + [
-        f'[[program]]\nname = "{name}"\ncommand = ["cohabit", "exercise", "{name}", "--work", "{work}"]\n'
-        f'beside = ["cohabit", "exercise", "{name}", "--seconds", "30"]'
+        f'[[program]]\nname = "{name}"\ncommand = ["{COMMAND}", "exercise", "{name}", "--work", "{work}"]\n'
+        f'beside = ["{COMMAND}", "exercise", "{name}", "--seconds", "30"]'
         for name, work in WORK.items()
     ]
 )
@@ -55,7 +55,7 @@ def wave(server: Scheduler, number: int) -> list[str]:
     names = [f"{name}-{number}" for name in WORK]
     for name in names:
         program = name.rpartition("-")[0]
-        words = ("--", "cohabit", "exercise", program, "--work", str(WORK[program]))
+        words = ("--", COMMAND, "exercise", program, "--work", str(WORK[program]))
         server.submit("--name", name, "--limit", "5m", "--program", program, *words)
     return names
 

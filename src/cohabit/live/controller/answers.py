@@ -81,7 +81,8 @@ class Answers:
             }
             full = with_reason(why or standing.why, standing.record.notes)
             if in_full and (how := how_it_runs(state, policies, job_id, now_us)):
-                full = "; ".join(filter(None, (how, full)))
+                said = full in {note.why for note in history}  # its history, which comes with the answer
+                full = how if said or not full else f"{how}; {full}"
             return Explained(standing, full, standing.why, tuple(sorted(history)), profile_words(self._core, job_id))
 
         return await self._in_worker(explain)
