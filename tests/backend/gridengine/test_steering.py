@@ -160,7 +160,8 @@ def test_jobs_of_two_users_are_on_no_host_at_once(empty: GridEngineCluster, tmp_
     """`share_with = "user"`: eight jobs fill four hosts in pairs, and both of a pair are of one user."""
     place = empty.folder / "users"
     place.mkdir(exist_ok=True)
-    with attached(write_site(empty, tmp_path, "cs", 'share_with = "user"')):
+    keys = 'share_with = "user"\nunknown = "cores"\npartition = "none"'
+    with attached(write_site(empty, tmp_path, "cohabit", keys)):
         jobs = {submit(empty, place, LONG_S, "-pe", "smp", "2", user=user): user for user in ("", "nobody") * 4}
         until(lambda: run(empty, *jobs), log_of(tmp_path))
         users_on: dict[str, set[str]] = {}
