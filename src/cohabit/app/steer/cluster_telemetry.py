@@ -1,7 +1,7 @@
 """Telemetry of a steered cluster: samples of every node become windows with one row per node.
 
-They come from the daemons of the nodes, from Prometheus or from files of LDMS. A node nobody reports is unknown in the
-window, never like another node.
+They come from the daemons of the nodes, from Prometheus or from files of LDMS. A node without a report is unknown in
+the window, never like another node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The node's side of the channel: a thread that sends signed reports, and two bounded queues while nobody takes them.
+"""The node's side of the channel: a thread that sends signed reports, with two bounded queues.
 
-Whoever posts never waits. What is refused for its content is dropped; everything else is tried again, with a new number
-and a new instant. The number is the node's clock in microseconds, so it rises across restarts without a file.
+A caller never waits, also while the controller is away. What is refused for its content is dropped; everything else is
+tried again, with a new number and a new instant. The number is the node's clock in microseconds, so it rises across
+restarts without a file.
 """
 
 from __future__ import annotations
