@@ -369,13 +369,29 @@ class Counters(TypedDict):
     left_out: int
 
 
+class PastSlowdown(TypedDict):
+    """A job of a finished run against running alone."""
+
+    job: str
+    program: str
+    predicted: float
+    actual: float
+
+
+class PastSlowdowns(TypedDict):
+    """How far predictions were right in a finished run."""
+
+    points: list[PastSlowdown]
+    mean_abs_error: float
+
+
 class Predictions(TypedDict):
     """Predicted slowdowns, gates and counters."""
 
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
-    slowdowns: NotRequired[None]  # finished
+    slowdowns: NotRequired[PastSlowdowns | None]  # finished; a running controller tells them at /v1/slowdowns
 
 
 # ---- domains --------------------------------------------------------------------------------------------------------
