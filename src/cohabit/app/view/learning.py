@@ -13,7 +13,6 @@ from cohabit.live.api.page import learning as page_learning
 from cohabit.live.api.page.documents import (
     Domains,
     PastGroup,
-    PastSlowdown,
     PastSlowdowns,
     Predictions,
     Programs,
@@ -74,7 +73,7 @@ def _slowdowns(run: FinishedRun) -> PastSlowdowns | None:
     if table.slowdowns is None or not len(rows):
         return None
     newest = rows[np.argsort(table.end_us[rows], kind="stable")][-MOST_POINTS:]
-    points: list[PastSlowdown] = [
+    points: list[dict[str, str | float]] = [
         {
             "job": str(run.ids[row]),
             "program": str(table.workload.program_names[code]) if code >= 0 else "",

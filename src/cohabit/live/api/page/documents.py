@@ -369,19 +369,10 @@ class Counters(TypedDict):
     left_out: int
 
 
-class PastSlowdown(TypedDict):
-    """A job of a finished run against running alone."""
-
-    job: str
-    program: str
-    predicted: float
-    actual: float
-
-
 class PastSlowdowns(TypedDict):
     """How far predictions were right in a finished run."""
 
-    points: list[PastSlowdown]
+    points: list[dict[str, str | float]]  # job, program, predicted, actual
     mean_abs_error: float
 
 
