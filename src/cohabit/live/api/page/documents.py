@@ -371,13 +371,20 @@ class Counters(TypedDict):
     left_out: int
 
 
+class PastSlowdowns(TypedDict):
+    """How far predictions were right in a finished run."""
+
+    points: list[dict[str, str | float]]  # job, program, predicted, actual
+    mean_abs_error: float
+
+
 class Predictions(TypedDict):
     """Predicted slowdowns, gates and counters."""
 
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
-    slowdowns: NotRequired[None]  # finished
+    slowdowns: NotRequired[PastSlowdowns | None]  # finished; a running controller tells them at /v1/slowdowns
 
 
 # ---- domains --------------------------------------------------------------------------------------------------------
