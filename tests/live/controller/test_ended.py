@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from cohabit.app.scenario.policies import build
 from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.app.serve.serving import Parts
+from cohabit.live.controller.controller import Controller
 from cohabit.live.controller.ended import how_it_ran
 from cohabit.live.controller.records import BESIDE_MOST
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, NodeDrained, ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.units import SECOND
-from tests.live.controller.playing import controllers, ended, job, shell
+from tests.live.controller.playing import ended, job, play, shell
 from tests.live.controller.test_records import Tale
 from tests.live.controller.test_slowdowns import known, run
 from tests.support.clusters import SHARED
@@ -93,15 +94,15 @@ def test_a_job_that_never_started_ran_nowhere(tmp_path: Path) -> None:
 
 
 def test_the_controller_says_it_of_a_real_job_and_after_a_restart(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with controllers(tmp_path) as start:
-            controller = await start()
-            await controller.submit(job("a", nodes=0), shell("sleep 0.1"))
-            assert await ended(controller, "a") == ["done"]
-            said = (await controller.why("a")).why
-            assert said.startswith("ran "), said
-            await controller.close()
-            again = await start()
-            assert (await again.why("a")).why == said
+    said = "ran on node 0, which it had to itself"
 
-    asyncio.run(asyncio.wait_for(scene(), 60))
+    async def first(controller: Controller, parts: Parts) -> None:
+        await controller.submit(job("a"), shell("exit 0"))
+        assert await ended(controller, "a") == ["done"]
+        assert (await controller.why("a")).why == said
+
+    async def later(controller: Controller, parts: Parts) -> None:
+        assert (await controller.why("a")).why == said
+
+    play(tmp_path, first)
+    play(tmp_path, later)

@@ -14,7 +14,7 @@ def how_it_ran(record: Record, core: SchedulerCore) -> str:
     count = sum(many for _, many in record.nodes)
     if record.start_us is None or not count or record.members:
         return ""
-    where = nodes_in_words(record.nodes)
+    where = nodes_in_words(record.nodes, state.cluster.names)
     if state.ledger is None or (record.exclusive and record.purpose not in PURPOSES):
         return f"ran on {where}, which it had to itself"
     words = [f"ran at scale {record.scale} on {where}{_share(record, core, count)}"]

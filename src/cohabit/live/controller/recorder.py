@@ -156,7 +156,9 @@ class Recorder:
         if record.exclusive or state.ledger is None:
             return
         ledger = state.ledger
-        for other in sorted({one for index in ledger.classes_of.get(row, ()) for one in ledger.residents[index]} - {row}):
+        for other in sorted(
+            {one for index in ledger.classes_of.get(row, ()) for one in ledger.residents[index]} - {row}
+        ):
             beside = self.living.get(state.spec(other).job_id)
             if beside is not None:
                 known = beside.beside

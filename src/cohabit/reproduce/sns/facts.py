@@ -133,9 +133,7 @@ def _spreading(bench: Bench) -> list[Fact]:
 def _traffic(bench: Bench) -> list[Fact]:
     """Fig. 5, whose miss rates the text does not state: what a program reads from memory for the same work."""
     ways = bench.node.ways
-    unstated = (
-        "the text states no miss rates; memory traffic per unit of work stands for them"
-    )
+    unstated = "the text states no miss rates; memory traffic per unit of work stands for them"
     found: list[Fact] = []
     for name, low, high, words in (
         ("MG", None, 1, "misses less"),
