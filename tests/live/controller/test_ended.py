@@ -82,7 +82,8 @@ def test_very_many_neighbours_are_not_all_kept(tmp_path: Path) -> None:
     finish(told, "long")
     record = told.rows()["long"]
     assert len(record.beside) == BESIDE_MOST
-    assert f"beside {BESIDE_MOST} other jobs or more, such as job j0, job j1 and job j2" in how_it_ran(record, told.core)
+    said = how_it_ran(record, told.core)
+    assert f"beside {BESIDE_MOST} other jobs or more, such as job j0, job j1 and job j2" in said
 
 
 def test_a_job_that_never_started_ran_nowhere(tmp_path: Path) -> None:
