@@ -7,12 +7,13 @@ from cohabit.core.explain_running import PURPOSES, nodes_in_words
 from cohabit.core.explain_sharing import MOST_NAMES, counted, joined
 from cohabit.live.controller.records import BESIDE_MOST, Record
 
+NOT_EXECUTED = "could not "  # how the launcher begins: its folder, an output or its program was not to be had
+
 
 def how_it_ran(record: Record, core: SchedulerCore) -> str:
-    """Return one sentence; empty for an array and for a job that never started."""
-    state = core.state
-    count = sum(many for _, many in record.nodes)
-    if record.start_us is None or not count or record.members:
+    """Return one sentence; empty for an array, and for a job that never started or could not be executed."""
+    state, count = core.state, sum(many for _, many in record.nodes)
+    if record.start_us is None or not count or record.members or record.reason.startswith(NOT_EXECUTED):
         return ""
     where = nodes_in_words(record.nodes, state.cluster.names)
     if state.ledger is None or (record.exclusive and record.purpose not in PURPOSES):
