@@ -15,9 +15,10 @@ from cohabit.app.simulate.results import ranges_of
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable
 from cohabit.model.units import SECOND, microseconds
 from cohabit.model.workload import ACCEPTED, Workload
-from cohabit.report.metrics import summarise
+from cohabit.report.against_alone import ALONE
+from cohabit.report.metrics import LIVE, summarise
 from cohabit.report.summary_file import write_summary
-from cohabit.report.variation import LIVE, by_program
+from cohabit.report.variation import by_program
 from cohabit.version import __version__
 
 STATUS = {
@@ -96,6 +97,14 @@ def _instants(views: Sequence[View], key: str) -> np.ndarray[Any, np.dtype[np.in
     return np.array([NEVER if view[key] is None else microseconds(view[key]) for view in views], np.int64)
 
 
+def _alone_us(view: View) -> float:
+    """Return the run time alone, from the slowdown that was measured; NaN if none was."""
+    factor = view.get("actual_slowdown")
+    if not factor or view["started_at"] is None or view["ended_at"] is None:
+        return float("nan")
+    return float((view["ended_at"] - view["started_at"]) * SECOND / factor)
+
+
 def _workload(views: Sequence[View], start_us: Any, end_us: Any) -> Workload:
     users, programs = (sorted({str(view[key]) for view in views}) for key in ("user", "program"))
     user_at, program_at = ({name: at for at, name in enumerate(names)} for names in (users, programs))
@@ -112,4 +121,5 @@ def _workload(views: Sequence[View], start_us: Any, end_us: Any) -> Workload:
         user_names=users,
         program_names=programs,
         source=LIVE,
+        extra={ALONE: np.array([_alone_us(view) for view in views])},
     )
