@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cohabit.model.records import DONE, KILLED, NodeRanges, RunTable
+from cohabit.model.records import DONE, KILLED, NodeRanges, RunTable, Slowdowns
 from cohabit.model.units import SECOND
-from cohabit.report.against_alone import ALONE, known_of_all, slowed
+from cohabit.report.against_alone import known_of_all, slowed
 from cohabit.report.html import render_report
 from cohabit.report.metrics import LIVE, summarise
 
@@ -77,8 +77,7 @@ def test_live_it_is_known_only_where_a_slowdown_was_measured(run_of: RunOf) -> N
     assert found["mean_slowdown_alone"] is found["jobs_below_promise"] is None
     assert found["jobs_alone_known"] == 0
     assert "bounded slowdown, logarithmic" in render_report([live], "live")
-    column = np.array([np.nan, 100.0 * SECOND, np.nan])
-    some = replace(live, workload=replace(live.workload, extra={ALONE: column}))
+    some = replace(live, slowdowns=Slowdowns(np.full(3, np.nan), np.array([np.nan, 1.5, np.nan])))
     found = summarise(some)
     assert found["mean_slowdown_alone"] == pytest.approx(2.5)
     assert (found["jobs_below_promise"], found["jobs_alone_known"]) == (1, 1)

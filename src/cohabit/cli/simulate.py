@@ -105,6 +105,7 @@ def simulate(
 
 
 def _show(policy: str, out: Path | None, report: bool, journal: bool, summary: dict[str, Any]) -> None:
+    from cohabit.report.predicted import in_words
     from cohabit.report.wording import GLOSSARY, shown
 
     metrics = summary["metrics"]
@@ -119,6 +120,8 @@ def _show(policy: str, out: Path | None, report: bool, journal: bool, summary: d
         f"{summary['jobs']:,} jobs in {summary['wall_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs/s), "
         f"{summary['rss_mb']:.0f} MB, journal {summary['journal_hash'][:12]}"
     )
+    if "slowdowns" in summary:
+        typer.echo(in_words(summary["slowdowns"]))
     for name, told in summary.get("gates", {}).items():
         typer.echo(
             f"gate {name}: asked {told.get('asked', 0):,} times, delayed {told.get('delayed', 0):,}"

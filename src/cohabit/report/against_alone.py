@@ -2,7 +2,7 @@
 
 Slowdown over the run time as it was (metrics.py) gets better where neighbours make runs longer. Here the run time of
 the same job alone on its nodes is the measure, where it is known: in a simulation it is the run time that the workload
-states; live it follows from the program's profile. docs/metrics.md defines every number.
+states; live it follows from the measured slowdown. docs/metrics.md defines every number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from cohabit.report.metrics import (
 )
 from cohabit.report.paper_metrics import geometric_mean
 
-ALONE = "alone_us"  # column of workload.extra in a live run: the time alone, NaN where it is not known
 USUAL_ALPHA = 0.9  # the share of its speed alone that a job keeps unless job or site say otherwise
 
 
@@ -38,9 +37,8 @@ def alone_s(run: RunTable, jobs: RanJobs) -> Floats:
     A run that was cut counts as at most as long alone as it was: how long it would have been is not known.
     """
     if run.workload.source == LIVE:
-        column = run.workload.extra.get(ALONE)
-        unknown = np.full(len(jobs), np.nan)
-        return unknown if column is None else np.asarray(column[jobs.row], np.float64) / SECOND
+        measured = None if run.slowdowns is None else run.slowdowns.measured[jobs.row]
+        return np.full(len(jobs), np.nan) if measured is None else np.asarray(jobs.run_s / measured, np.float64)
     stated_s = (run.workload.run_us[jobs.row] + run.canary_us) / SECOND
     whole = run.status[jobs.row] == DONE
     return np.asarray(np.where(whole, stated_s, np.minimum(stated_s, jobs.run_s)), np.float64)

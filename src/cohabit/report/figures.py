@@ -20,6 +20,7 @@ from cohabit.model.units import SECOND
 from cohabit.report.against_alone import job_slowdowns, known_of_all
 from cohabit.report.intervals import Comparison
 from cohabit.report.metrics import ran_jobs
+from cohabit.report.predicted import compared_rows
 from cohabit.report.series import Level, busy_level, horizon, pooled, queue_level, shares_below
 from cohabit.report.wording import GLOSSARY, LOG_TICKS_S, shown, time_unit
 
@@ -30,6 +31,7 @@ SERIES = 8  # colours in the palette
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 OVERLAY_SLICES = 200  # a coarser curve where several lie over each other
 USERS_SHOWN = 12
+POINTS_SHOWN = 2000  # marks of one policy
 RATIO_METRICS = ("mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone", "run_against_alone",
                  "user_max_slowdown_alone", "node_hours_occupied", "makespan_s")  # fmt: skip
 
@@ -255,6 +257,32 @@ def user_figure(groups: Groups) -> Figure | None:
         showlegend=len(groups) > 1,
         yaxis={"type": "category"},
         xaxis={"rangemode": "tozero"},
+    )
+    return {"data": traces, "layout": plan}
+
+
+def predicted_figure(runs: Mapping[str, RunTable]) -> Figure:
+    """Predicted against measured slowdown, one mark per job; evenly chosen where there are very many."""
+    traces, most = [], 1.0
+    for number, (policy, run) in enumerate(runs.items()):
+        rows, slowdowns = compared_rows(run), run.slowdowns
+        assert slowdowns is not None
+        rows = rows[:: -(-len(rows) // POINTS_SHOWN)]
+        names = [
+            f"{safe(run.workload.job_id[row])} {safe(run.workload.program_names[code]) if code >= 0 else ''}"
+            for row, code in zip(rows, run.workload.program[rows], strict=True)
+        ]
+        x, y = slowdowns.predicted[rows], slowdowns.measured[rows]
+        most = max(most, float(x.max()), float(y.max()))
+        hover = "%{customdata}<br>predicted %{x:.3f}, measured %{y:.3f}" + _extra(policy, runs)
+        more = {"symbol": number % 6, "opacity": 0.6}
+        traces.append(marks(policy, packed(x), packed(y), number, hover, 6, customdata=names, marker=more))
+    plan = layout(
+        360,
+        "predicted slowdown (1 = as alone)",
+        "measured slowdown",
+        showlegend=len(runs) > 1,
+        shapes=[dotted(x0=1, y0=1, x1=most, y1=most)],
     )
     return {"data": traces, "layout": plan}
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from cohabit.app.simulate.results import ranges_of
-from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable
+from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable, Slowdowns
 from cohabit.model.units import SECOND, microseconds
 from cohabit.model.workload import ACCEPTED, Workload
-from cohabit.report.against_alone import ALONE
 from cohabit.report.metrics import LIVE, summarise
+from cohabit.report.predicted import slowdown_figures
 from cohabit.report.summary_file import write_summary
 from cohabit.report.variation import by_program
 from cohabit.version import __version__
@@ -55,7 +55,16 @@ def run_table(jobs: Sequence[View], nodes: Sequence[View], policy: str) -> RunTa
         seed=0,
         events=0,
         node_ranges=ranges_of(owner, first, np.ones_like(first), len(views)),
+        slowdowns=_slowdowns(views),
     )
+
+
+def _slowdowns(views: Sequence[View]) -> Slowdowns | None:
+    """Return what was predicted and measured; None: nothing was."""
+    columns = [
+        np.array([view.get(key) for view in views], np.float64) for key in ("predicted_slowdown", "actual_slowdown")
+    ]
+    return None if all(np.isnan(column).all() for column in columns) else Slowdowns(*columns)
 
 
 def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float | None:
@@ -81,6 +90,7 @@ def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> 
         "version": __version__,
         "metrics": summarise(table),
         "programs": by_program(table),
+        **slowdown_figures(table),
         **more,
     }
     write_report([table], folder / "report.html", title=title)
@@ -95,14 +105,6 @@ def _used(view: View) -> int:
 
 def _instants(views: Sequence[View], key: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([NEVER if view[key] is None else microseconds(view[key]) for view in views], np.int64)
-
-
-def _alone_us(view: View) -> float:
-    """Return the run time alone, from the slowdown that was measured; NaN if none was."""
-    factor = view.get("actual_slowdown")
-    if not factor or view["started_at"] is None or view["ended_at"] is None:
-        return float("nan")
-    return float((view["ended_at"] - view["started_at"]) * SECOND / factor)
 
 
 def _workload(views: Sequence[View], start_us: Any, end_us: Any) -> Workload:
@@ -121,5 +123,4 @@ def _workload(views: Sequence[View], start_us: Any, end_us: Any) -> Workload:
         user_names=users,
         program_names=programs,
         source=LIVE,
-        extra={ALONE: np.array([_alone_us(view) for view in views])},
     )
