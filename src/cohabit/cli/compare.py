@@ -94,8 +94,8 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
 def columns(slows: bool) -> tuple[str, ...]:
     """Return the metrics of a table; where jobs slow each other down, also those of interference."""
     first = ("mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone")
-    return (*first, *(INTERFERENCE if slows else ()), "node_hours_occupied" if slows else "utilisation", "makespan_s",
-            "user_max_slowdown_alone")  # fmt: skip
+    occupied = "node_hours_occupied" if slows else "utilisation"
+    return (*first, *(INTERFERENCE if slows else ()), occupied, "makespan_s", "user_max_slowdown_alone")
 
 
 def say_ungated(runs: list[RunTable]) -> None:
