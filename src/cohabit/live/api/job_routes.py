@@ -109,7 +109,8 @@ async def why(job: Job, parts: Service, caller: Identified) -> Response:
     if parts.limits.keeps_back(job):
         text = short = KEPT_BACK
     if found.record.status:
-        text = short = found.record.reason
+        short = found.record.reason
+        text = "; ".join(one for one in (short, text) if one)
     told = {"job": job, "state": explained.standing.state, "why": text, "short": short}
     return reply(told | {"profile": explained.profile, "history": history(explained.history)})
 
