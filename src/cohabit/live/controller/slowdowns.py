@@ -31,6 +31,7 @@ LEAST = 0.8  # of its time alone: a shared run that is faster had less to do
 START_AND_END_S = 0.5  # of a run as the controller sees it: to start it and to learn of its end, on a busy machine
 MOST_DOUBT = 0.1  # of the time alone
 TOO_SHORT, TOO_VARIED = "too short to tell", "its runs alone vary too much to tell"
+TOO_FAST = "it was faster than alone: it had less to do, or its run alone was disturbed"
 
 
 class Slowdown(NamedTuple):
@@ -101,7 +102,7 @@ def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> Slowdow
     if doubt := _doubt(measured, alone_s):
         return Slowdown(None, doubt)
     found = seconds(now_us - record.start_us) / alone_s
-    return NOT_KNOWN if record.met and found < LEAST else Slowdown(found)
+    return Slowdown(None, TOO_FAST) if record.met and found < LEAST else Slowdown(found)
 
 
 def _doubt(measured: ScaleProfile, alone_s: float) -> str:
