@@ -140,3 +140,4 @@ class Discovered:
     whole_by: str = BY_CORES
     core_jobs: int = 1  # jobs that may share a core, if they ask for that
     shares_cores: bool = False  # the policy makes use of it
+    mpi: tuple[str, ...] | None = None  # how the manager can start ranks of MPI; None: not known
