@@ -7,6 +7,7 @@ runs no command.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -23,6 +24,7 @@ from cohabit.backend.steered.marks import (
     STOP,
     flag_of,
     read_mark,
+    unknown_type,
 )
 from cohabit.backend.steered.noting import FREED, NEW
 from cohabit.backend.steered.shapes import (
@@ -54,7 +56,11 @@ from cohabit.model.event import (
     NodeUp,
     StartRefused,
 )
+from cohabit.model.job import WORKLOAD_TYPES
 from cohabit.model.units import SECOND
+
+TYPES = ", ".join(WORKLOAD_TYPES)
+log = logging.getLogger(__name__)
 
 UP, DRAINED, DOWN = "up", "drained", "down"
 GONE = ("DOWN", "FAIL", "FAILING", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "FUTURE", "ERROR")
@@ -277,6 +283,8 @@ class Watcher:
                 if room[job.array] >= job.array_at_most:
                     continue
                 room[job.array] += 1
+            if unknown := unknown_type(job.comment):
+                log.warning("job %s: %.60s is not known and counts as not stated: write %s", job.name, unknown, TYPES)
             self.take(job)
             if not job.mark and self.terms.since_s:
                 wishes.note[job.name] = NEW

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from numpy.typing import NDArray
 
+from cohabit.report.predicted import Compared
+from cohabit.report.variation import Variation
+
 _From = TypedDict("_From", {"from": float | None})  # a word of Python, as `class` below
 _Class = TypedDict("_Class", {"class": str})
 
@@ -33,6 +36,7 @@ class About(_From):
     user: str
     role: str
     nodes: int
+    node_names: NotRequired[list[str]]  # as a resource manager calls them; left out: they have numbers only
     cores: int
     policy: str
     runs: list[RunName]
@@ -192,7 +196,8 @@ class JobDetails(_Job):
     after: list[str]
     predicted_slowdown: float | None
     actual_slowdown: float | None
-    name: NotRequired[str]  # this and the next six: live
+    node_names: NotRequired[list[str]]  # this and the next seven: live
+    name: NotRequired[str]
     used_cores: NotRequired[int]
     stdout: NotRequired[str]
     stderr: NotRequired[str]
@@ -318,6 +323,7 @@ class Programs(TypedDict):
     programs: list[Program]
     learns: bool
     ways: int
+    variation: list[Variation]  # how far run times vary
 
 
 class Matrix(TypedDict):
@@ -375,7 +381,7 @@ class Predictions(TypedDict):
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
-    slowdowns: NotRequired[None]  # finished
+    slowdowns: NotRequired[Compared | None]  # finished; a running controller tells them at /v1/slowdowns
 
 
 # ---- domains --------------------------------------------------------------------------------------------------------
