@@ -17,6 +17,7 @@ import numpy as np
 
 from cohabit.model.records import RunTable
 from cohabit.report import figures
+from cohabit.report.against_alone import known_of_all
 from cohabit.report.gantt_figures import gantt_charts
 from cohabit.report.headline import one_run, several_runs
 from cohabit.report.html_tables import (
@@ -47,9 +48,10 @@ WAIT_WORDS = (
     "Read a point as: this share of all jobs waited at most that long; jobs that waited less than 1 s are at the "
     "left edge."
 )
-SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many times their own run time."
+SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many times their run time"
+SLOWDOWN_ALONE = " alone; below 1 they ran on more nodes and gained by it."
 USER_WORDS = (
-    "Mean bounded slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
+    "Mean slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
     "were served badly."
 )
 VARIATION_WORDS = (
@@ -165,10 +167,14 @@ def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     ):
         page.add_section(title, page.picture(figure, label, words + repeats))
     waits = page.picture(figures.wait_figure(groups), "Distribution of waits", WAIT_WORDS + better)
-    slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", SLOWDOWN_WORDS + better)
+    alone = known_of_all(run for group in groups.values() for run in group)
+    of_slowdowns = SLOWDOWN_WORDS + (SLOWDOWN_ALONE if alone else ".")
+    slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", of_slowdowns + better)
     page.parts.append('<div class="pair">')
     page.add_section("How long jobs waited", waits)
-    page.add_section("How much waiting slowed jobs down", slowed)
+    page.add_section(
+        "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down", slowed
+    )
     page.parts.append("</div>")
     users = figures.user_figure(groups)
     if users is not None:

@@ -14,7 +14,7 @@ from cohabit.report.metrics import Metric
 from cohabit.report.predicted import percent, slowdown_figures
 from cohabit.report.wording import GLOSSARY, MISSING, Entry, jobs_of, shown, shown_range, shown_ratio
 
-CARDS = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "jobs_ran")
+CARDS = ("mean_turnaround_s", "mean_wait_s", "mean_slowdown_alone", "utilisation", "makespan_s", "jobs_ran")
 NOTICEABLE = 0.005  # a ratio nearer to 1 than this is not worth a colour
 TIMES = "\u00d7"
 Summary = Mapping[str, Metric]

@@ -44,6 +44,7 @@ class SlurmSite(SteeredSite):
 
     word: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
+    tells_holds: ClassVar[bool] = True
     table: SlurmTable
     rest_token: Path | None = field(kw_only=True)  # for slurmrestd
     rest_user: str = field(kw_only=True)  # the user of the token
@@ -76,7 +77,7 @@ class SlurmSite(SteeredSite):
         found = await self.discover(calls)
         if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
             log.warning(
-                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts nobody beside it, but"
+                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts no job beside it, but"
                 " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
                 found.version,
             )
@@ -90,7 +91,7 @@ class SlurmSite(SteeredSite):
             manager,
             f"{len(found.names)} nodes of {', '.join(partitions)}",
             {"version": found.version, "nodes": len(found.names), "partitions": partitions},
-            watchdog_command(table.conf, table.held),
+            watchdog_command(table.conf),
             calls.acts_as,
             partial(hand_in, calls, found.terms.node_cpus, table.mpi),
             hang_up,
@@ -110,6 +111,16 @@ class SlurmSite(SteeredSite):
                 "install them, name another one in the site file ([slurm] mpi), or write mpirun into the command",
             )
         return "", ""
+
+    def warnings(self, around: Around) -> list[str]:
+        """Add which holds cannot be seen."""
+        found = super().warnings(around)
+        if not around.found.owners_holds_seen:
+            found.append(
+                "JobSubmitPlugins has no lua: `scontrol hold` by the owner of a job that waits for Cohabit is not seen,"
+                " so the job starts; administrators' holds are seen, and `cohabit hold` works (docs/slurm.md)"
+            )
+        return found
 
     async def discover(self, calls: Calls) -> Discovered:
         """Return the cluster; raise one sentence if Slurm cannot be queried."""
