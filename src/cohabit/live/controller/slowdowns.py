@@ -70,9 +70,9 @@ def _on_worst_node(
     """Return the slowdown on the node where neighbours cost it most; `judge` gets the job, then the neighbours."""
     ledger, worst = core.state.ledger, 1.0
     assert ledger is not None
-    for number in ledger.nodes_of(row):
-        others = [other for other in ledger.rows_on(int(number)) if other != row]
-        kind = int(view.kinds.of_node[number])
+    for index in ledger.classes_of.get(row, ()):  # nodes of one class have the same jobs
+        others = [other for other in ledger.residents[index] if other != row]
+        kind = int(ledger.kind[index])
         if not others:
             continue
         found = judge([view.tenant(one, kind) for one in (row, *others)], view.kinds.groups[kind])
