@@ -39,7 +39,7 @@ NODES = 2
 CORE = sorted(os.sched_getaffinity(0))[0]  # that of the first node; the one behind it is that of the second
 WINDOW_S = 4
 ON_S, OFF_S = 20, 40  # the interference
-SPINNERS = 3  # sessions of stress-ng on that core: a run beside them gets a quarter of it
+SPINNERS = 7  # sessions of stress-ng on that core: a run beside them gets an eighth of it
 EVERY_S = 8.0  # jobs arrive so often on average
 ADD = "total = 0\nfor number in range(10_000_000): total += number"
 SORT = "for number in range(22): sorted(range(300_000, 0, -1), key=lambda one: one ^ 21845)"
