@@ -28,6 +28,7 @@ def import_log(
 ) -> None:
     """Read a log of Slurm, Grid Engine, Cobalt, LUMOS or ATLAS and write it as a trace."""
     from cohabit.trace.catalogue import READERS, write_trace
+    from cohabit.trace.records import without_place_in_swf
 
     logs = [name for name in READERS if name not in ("swf", "jobs")]
     if kind not in logs:
@@ -39,4 +40,6 @@ def import_log(
         return
     for what, count in workload.defects.items():
         note(f"{count:,} {what}")
+    if ".swf" in output.suffixes and (lost := without_place_in_swf(workload)):
+        note(f"SWF has no place for {lost}: -o {output.name.partition('.')[0]}.csv keeps them")
     typer.echo(f"wrote {len(workload):,} jobs to {output}")
