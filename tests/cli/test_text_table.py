@@ -19,6 +19,11 @@ def test_a_table() -> None:
     ]  # fmt: skip
 
 
+def test_a_cell_of_two_lines_keeps_its_column() -> None:
+    lines = table_lines(["policy", "wait", "busy"], [["ce", "12 min\n9 to 15 min", "80 %\n70 to 90 %"]], 80)
+    assert lines[3:5] == ["  ce            12 min         80 %", "           9 to 15 min   70 to 90 %"]
+
+
 def test_the_last_column_is_wrapped_first() -> None:
     name = "a-job-with-a-name-of-some-length"
     lines = table_lines(["job", "why"], [[name, "held: it must be released before it can start"]], 60)
@@ -56,7 +61,7 @@ def job(name: str, user: str) -> dict[str, Any]:
     return {
         "job": name, "user": user, "program": "a-program-with-a-name", "state": "queued", "cores": 0, "processes": 16,
         "nodes": [], "submitted_at": 1.0, "started_at": None, "ended_at": None, "limit_s": 3600.0, "array": None,
-        "why": "needs 1 node with 16 cores, 0 have that; the nearest, node 0, lacks 12 cores: job 1 runs there",
+        "why": "needs 8.0 GB/s on one node; none has that free; the nearest, node 0, lacks 2.0 GB/s: job 1 runs there",
     }  # fmt: skip
 
 

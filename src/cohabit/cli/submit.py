@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cohabit.cli.console import echo, note, show_json
 from cohabit.cli.declaring import Argument, Option, add_verb
-from cohabit.cli.job_words import counted, moment, numbers, span
+from cohabit.cli.job_words import counted, moment, nodes_of, span
 from cohabit.cli.options import AsJson, Server, asking, check_not_both, duration_s
 from cohabit.cli.wait import wait_for
 from cohabit.model.errors import InputError
@@ -65,7 +65,7 @@ def submit(
     mate: Annotated[str | None, Option(metavar="DOMAIN:JOB", help="Start together with that job.")] = None,
     group: Annotated[str | None, Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")] = None,
     workload_type: Annotated[str, Option(metavar="T", help="compute, network or io.")] = "",
-    skip_threshold: Annotated[int, Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
+    skip_threshold: Annotated[int, Option(metavar="K", help="Maximum delays by the variability gate.")] = -1,
     reprofile: Annotated[bool, Option("--reprofile", help="It has changed: forget what was measured.")] = False,
     partition: Annotated[str, Option(metavar="NAME", help="Nodes it may use.")] = "",
     account: Annotated[str | None, Option("-A", "--account", metavar="NAME", help="What it is charged to.")] = None,
@@ -198,7 +198,7 @@ def _foresee(seen: dict[str, Any], as_json: bool) -> None:
         show_json(seen)
         return
     nodes = seen["nodes"]
-    where = f" on {counted(len(nodes), 'node').split()[1]} {numbers(nodes)}" if nodes else ""
+    where = f" on {counted(len(nodes), 'node').split()[1]} {nodes_of(seen)}" if nodes else ""
     if seen["start_in_s"] is None:
         echo(f"cannot be said: {seen['why']}" if seen["why"] else "cannot be said")
     elif seen["start_in_s"] < 1:

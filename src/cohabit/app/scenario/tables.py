@@ -243,5 +243,6 @@ class Scenario(msgspec.Struct, frozen=True):
     world: WorldConfig = WorldConfig()
     faults: FaultsConfig = FaultsConfig()
     limit: list[LimitConfig] = []
+    qos: dict[str, int] = {}  # priorities by the name of a quality of service, 0 to 100; others have 0
     domain: list[DomainConfig] = []
     coupling: CouplingConfig = CouplingConfig()

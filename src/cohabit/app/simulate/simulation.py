@@ -51,6 +51,7 @@ def _beyond_fast(prepared: Prepared) -> str:
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
         "shared nodes": not policies.placer.exclusive,
         "backfilling in cycles": policies.backfill.cycle is not None,
+        "priorities of QOS": bool(prepared.scenario.qos),
         "limits of the site": bool(policies.bounds),
         "another placement of whole nodes": policies.placer.exclusive and not getattr(policies.placer, "lowest", False),
         "a gate": bool(policies.gates),

@@ -75,7 +75,7 @@ class SlurmSite(SteeredSite):
         found = await self.discover(calls)
         if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
             log.warning(
-                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts nobody beside it, but"
+                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts no job beside it, but"
                 " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
                 found.version,
             )

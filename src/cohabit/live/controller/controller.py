@@ -112,9 +112,9 @@ class Controller(Answers):
         runs = await self._backend.observe()
         found = recovery.reconcile(recovery.active_runs(self._core), runs, self._restored.orders)
         for key in found.strays:
-            log.warning("run %s of job %s is stopped: nobody counts on it", key[1], key[0])
+            log.warning("run %s of job %s is stopped: no job expects it", key[1], key[0])
             try:
-                await self._backend.execute(CancelJob(*key, "nobody counts on this run"))
+                await self._backend.execute(CancelJob(*key, "no job expects this run"))
             except BackendError as error:  # killed, and not dead: the operating system cannot end it
                 log.error("%s", error)
         if not self._restored.fresh:

@@ -216,7 +216,7 @@ class Journal:
                     self._connection.execute(_ADD_JOBS, rows)
         except IntegrityError as error:
             if not self._is_there(seq, content):  # a commit that failed may have taken place all the same
-                raise JournalError(f"the journal is written by somebody else: {said(error)}") from error
+                raise JournalError(f"another process writes to the journal: {said(error)}") from error
         self.next_seq, self._owed, self._doubtful = seq + 1, _Owed(), None
         return seq
 
