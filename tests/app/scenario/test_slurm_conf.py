@@ -45,7 +45,8 @@ def conf(tmp_path: Path) -> Path:
 
 def test_a_site_becomes_a_scenario(conf: Path) -> None:
     tables, left_out = scenario_of(read_conf(conf), "jobs.csv", QOS)
-    assert [(one["nodes"], one["cores"], one["memory_gb"], one["partitions"]) for one in tables["cluster"]["group"]] == [
+    groups = tables["cluster"]["group"]
+    assert [(one["nodes"], one["cores"], one["memory_gb"], one["partitions"]) for one in groups] == [
         (8, 28, 125.0, ["batch"]), (1, 126, 1000.0, ["big"]),
     ]  # fmt: skip
     policy = tables["policy"]

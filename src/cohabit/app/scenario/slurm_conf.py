@@ -189,7 +189,7 @@ def _policy(conf: Conf, cores: int, left_out: list[str]) -> dict[str, Any]:
     if conf.get("PriorityFavorSmall", "NO").upper() == "YES":
         weights["size_weight"] = -weights.get("size_weight", 0.0)
     weights |= {"max_age_h": _hours(conf, "PriorityMaxAge", "7-0"), "largest_job": float(cores)}
-    found |= {"order": "multifactor", "order_options": {key: 0.0 for key in _WEIGHTS} | weights}
+    found |= {"order": "multifactor", "order_options": dict.fromkeys(_WEIGHTS, 0.0) | weights}
     found["fair_share_half_life_h"] = _hours(conf, "PriorityDecayHalfLife", "7-0")
     return found
 
@@ -230,8 +230,10 @@ def _limits(conf: Conf, qos: str) -> tuple[list[dict[str, Any]], dict[str, int]]
     for row in rows:
         for per, bound in _bounds(row):
             found.append({"name": f"QOS {row['Name']}", "per": per, "qos": row["Name"], **bound})
-            for partition in of_partition.get(row["Name"], ()):
-                found.append({"name": f"partition {partition}", "per": per, "partition": partition, **bound})
+            found += [
+                {"name": f"partition {partition}", "per": per, "partition": partition, **bound}
+                for partition in of_partition.get(row["Name"], ())
+            ]
     most = max((int(row["Priority"]) for row in rows if row.get("Priority", "").isdigit()), default=0)
     named = {row["Name"]: int(row["Priority"]) for row in rows if most and row.get("Priority", "0").isdigit()}
     return found, {name: round(100 * priority / most) for name, priority in named.items()}
