@@ -8,6 +8,7 @@
 local LEASE = "/var/lib/cohabit/lease"
 local HELD = "cohabit:held"
 local OPEN = HELD .. ":open" -- its owner named no largest number of nodes: some versions do not tell that afterwards
+local TYPES = { compute = true, network = true, io = true } -- of work, in a comment: cohabit:type=io
 
 -- The partitions that are steered now, as a set, and by which uid; nil: none.
 local function steered_partitions()
@@ -53,6 +54,10 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   if job_desc.script == nil or job_desc.script == "" then return slurm.SUCCESS end -- salloc, srun
   if job_desc.priority == 0 then return slurm.SUCCESS end -- its owner wants it held: not ours
   job_desc.priority = 0
+  local kind = (job_desc.comment or ""):match("cohabit:type=([^%s,;]*)")
+  if kind ~= nil and not TYPES[kind] then
+    slurm.log_user("cohabit:type=%s is not known and counts as not stated: write compute, network or io", kind:sub(1, 40))
+  end
   -- Jobs that start together with others elsewhere: sbatch --comment=cohabit:mates=NAME
   local mates = (job_desc.comment or ""):match("cohabit:mates=([%w._-]+)")
   if mates ~= nil and #mates > 60 then mates = nil end

@@ -24,7 +24,7 @@ from cohabit.model.job import WORKLOAD_TYPES
 HELD, RUN, BACK = "cohabit:held", "cohabit:run", "cohabit:back"
 OPEN = f"{HELD}:open"
 WHOLE, SHARED, CORES = "whole", "shared", "cores"
-_TYPE = re.compile(r"cohabit:type=([a-z]{1,16})(?![a-z])")
+_TYPE = re.compile(r"cohabit:type=([^\s,;]*)")
 _WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
 
@@ -80,6 +80,12 @@ def stated_type(comment: str) -> str:
     """Return the type of work that its owner states in the comment (`cohabit:type=io`); empty: no known type."""
     found = _TYPE.search(comment)
     return found.group(1) if found is not None and found.group(1) in WORKLOAD_TYPES else ""
+
+
+def unknown_type(comment: str) -> str:
+    """Return what its owner states as type of work if that is none (`cohabit:type=foo`); empty: nothing, or known."""
+    found = _TYPE.search(comment)
+    return "" if found is None or found.group(1) in WORKLOAD_TYPES else found.group(0)
 
 
 def read_mark(text: str) -> Mark | None:

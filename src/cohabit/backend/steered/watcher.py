@@ -7,13 +7,14 @@ runs no command.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
 from cohabit.backend.steered.closings import Closings
-from cohabit.backend.steered.marks import BACK, CORES, SHARED, WHOLE, Before, read_mark
+from cohabit.backend.steered.marks import BACK, CORES, SHARED, WHOLE, Before, read_mark, unknown_type
 from cohabit.backend.steered.shapes import (
     BY_CORES,
     BY_REQUEST,
@@ -48,7 +49,11 @@ from cohabit.model.event import (
     NodeUp,
     StartRefused,
 )
+from cohabit.model.job import WORKLOAD_TYPES
 from cohabit.model.units import SECOND
+
+TYPES = ", ".join(WORKLOAD_TYPES)
+log = logging.getLogger(__name__)
 
 QUEUED, PARKED, ORDERED, RUNS = "queued", "parked", "ordered", "runs"  # parked: held on purpose by a user or operator
 UP, DRAINED, DOWN = "up", "drained", "down"
@@ -317,6 +322,8 @@ class Watcher:
                 if room[job.array] >= job.array_at_most:
                     continue
                 room[job.array] += 1
+            if unknown := unknown_type(job.comment):
+                log.warning("job %s: %.60s is not known and counts as not stated: write %s", job.name, unknown, TYPES)
             self.take(job)
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
