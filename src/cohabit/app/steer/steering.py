@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,7 +36,7 @@ from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.lease import fuse_file
+from cohabit.backend.steered.lease import fuse_file, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
 from cohabit.backend.steered.shapes import Discovered
 from cohabit.backend.steered.watchdog import lives, start_watchdog
@@ -124,6 +125,8 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     _get_ready(site, found)
     clock = clock_of(journal, restored.last_us)
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
+    if site.tells_holds:
+        found = replace(found, terms=found.terms._replace(since_s=_since_s(journal, site, found)))
     backend = SteeredBackend(
         manager,
         found,
@@ -348,6 +351,16 @@ def told_of(restored: Restored) -> dict[int, str]:
     """Return what the core was told of its nodes."""
     words = {core_state.UP: UP, core_state.DRAINED: DRAINED, core_state.DOWN: DOWN}
     return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
+
+
+def _since_s(journal: Journal, site: SteeredSite, found: Discovered) -> float:
+    """Return since when every held job is ours: since the attach that the lease has run from without a break."""
+    key, lease, now_s = f"{site.word} every held job since", read_lease(site.lease), time.time()
+    since = journal.get(key)
+    if since is None or lease is None or not lease.runs(now_s) or lease.partitions != found.terms.partitions:
+        since = f"{now_s:.0f}"
+        journal.put({key: since})
+    return float(since)
 
 
 def _same_settings(journal: Journal, site: SteeredSite, found: Discovered, may_change: bool = False) -> Coupling | None:
