@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -254,20 +254,22 @@ def _bounds(row: Mapping[str, str]) -> list[tuple[str, dict[str, int]]]:
 
 def _name_the_rest(conf: Conf, left_out: list[str], has_qos: bool) -> None:
     """Name what the file says and a scenario cannot."""
-    tests: Sequence[tuple[str, Callable[[], bool]]] = (
-        ("limits of QOS: give --qos with the output of sacctmgr -P show qos", lambda: not has_qos
-         and "limits" in conf.get("AccountingStorageEnforce").lower()),
-        ("priority of partitions (PriorityTier, PriorityWeightPartition)", lambda: len(
-            {(one.get("prioritytier"), one.get("priorityjobfactor")) for one in conf.partitions}) > 1),
-        ("preemption", lambda: conf.get("PreemptType", "preempt/none") != "preempt/none"),
-        ("generic resources (GresTypes)", lambda: bool(conf.get("GresTypes"))),
-        ("topology", lambda: conf.get("TopologyPlugin", "topology/none") not in ("topology/none", "topology/default")),
-        ("licences", lambda: bool(conf.get("Licenses"))),
-        ("shares of accounts: fair share treats all users alike", lambda: conf.get("PriorityType").endswith(
-            "multifactor") and conf.get("PriorityWeightFairshare", "0") != "0"),
-        ("cores given out twice (OverSubscribe=FORCE)", lambda: any("FORCE" in _over(one) for one in conf.partitions)),
-    )  # fmt: skip
-    left_out += [what for what, holds in tests if holds()]
+    tiers = {(one.get("prioritytier"), one.get("priorityjobfactor")) for one in conf.partitions}
+    by_weight = conf.get("PriorityType").endswith("multifactor")
+    plain_topology = conf.get("TopologyPlugin", "topology/none") in ("topology/none", "topology/default")
+    holds = {
+        "limits of QOS: give --qos with the output of sacctmgr -P show qos": not has_qos
+        and "limits" in conf.get("AccountingStorageEnforce").lower(),
+        "priority of partitions (PriorityTier, PriorityWeightPartition)": len(tiers) > 1,
+        "preemption": conf.get("PreemptType", "preempt/none") != "preempt/none",
+        "generic resources (GresTypes)": bool(conf.get("GresTypes")),
+        "topology": not plain_topology,
+        "licences": bool(conf.get("Licenses")),
+        "shares of accounts: fair share treats all users alike": by_weight
+        and conf.get("PriorityWeightFairshare", "0") != "0",
+        "cores given out twice (OverSubscribe=FORCE)": any("FORCE" in _over(one) for one in conf.partitions),
+    }
+    left_out += [what for what, is_so in holds.items() if is_so]
 
 
 def written(tables: Mapping[str, Any], left_out: Sequence[str], source: str) -> str:
