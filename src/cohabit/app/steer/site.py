@@ -108,6 +108,7 @@ class SteeredSite(ABC):
 
     word: ClassVar[str]  # in files, commands and JSON
     title: ClassVar[str]  # for display
+    tells_holds: ClassVar[bool] = False  # the manager's records tell our holds from others'
     folder: Path  # of the file; paths in it are relative to it
     place: Path
     policy: PolicyConfig

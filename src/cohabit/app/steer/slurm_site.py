@@ -43,6 +43,7 @@ class SlurmSite(SteeredSite):
 
     word: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
+    tells_holds: ClassVar[bool] = True
     table: SlurmTable
     rest_token: Path | None = field(kw_only=True)  # for slurmrestd
     rest_user: str = field(kw_only=True)  # the user of the token
@@ -89,13 +90,23 @@ class SlurmSite(SteeredSite):
             manager,
             f"{len(found.names)} nodes of {', '.join(partitions)}",
             {"version": found.version, "nodes": len(found.names), "partitions": partitions},
-            watchdog_command(table.conf, table.held),
+            watchdog_command(table.conf),
             calls.acts_as,
             partial(hand_in, calls),
             hang_up,
             Path(table.orders) if table.orders else None,
             lambda name: calls(show_script(name)),
         )
+
+    def warnings(self, around: Around) -> list[str]:
+        """Add which holds cannot be seen."""
+        found = super().warnings(around)
+        if not around.found.owners_holds_seen:
+            found.append(
+                "JobSubmitPlugins has no lua: `scontrol hold` by the owner of a job that waits for Cohabit is not seen,"
+                " so the job starts; administrators' holds are seen, and `cohabit hold` works (docs/slurm.md)"
+            )
+        return found
 
     async def discover(self, calls: Calls) -> Discovered:
         """Return the cluster; raise one sentence if Slurm cannot be queried."""

@@ -42,4 +42,4 @@ def read_switch(path: Path) -> Switch:
     async def manager() -> SlurmManager:
         return SlurmManager(Calls(table.conf))
 
-    return switch_of("slurm", path, tables.place, table, tuple(table.partitions), manager)
+    return switch_of("slurm", path, tables.place, table, tuple(table.partitions), manager)._replace(all_held=False)

@@ -73,6 +73,7 @@ def arrange(
         reason,
         whole_by,
         min(one.core_jobs for one in steered),
+        owners_holds_seen="lua" in config.get("JobSubmitPlugins", "").replace("job_submit/", "").split(","),
     )
 
 

@@ -177,8 +177,8 @@ class Controller(Answers):
         """Keep a waiting job from starting until it is released."""
         await self._demand(JobHeld(job_id))
 
-    async def release(self, job_id: str) -> None:
-        """Lift the hold."""
+    async def release(self, job_id: str, operates: bool = True) -> None:
+        """Lift the hold. `operates`: whoever asks is an operator."""
         await self._demand(JobReleased(job_id))
 
     async def requeue(self, job_id: str) -> None:
