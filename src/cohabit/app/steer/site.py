@@ -200,6 +200,11 @@ class SteeredSite(ABC):
         """Return the site for a controller without root: read what only root can read, drop what only root can use."""
         return self
 
+    def why_not_framework(self, framework: str, found: Discovered) -> tuple[str, str]:
+        """Return why the manager cannot start the processes of a framework, and what to do; empty: it can."""
+        what = f"a job under {self.title} starts its own processes, so {framework} is not used"
+        return what, "write it into the command (mpirun ...)"
+
     def warnings(self, around: Around) -> list[str]:
         """Return a sentence for each thing that works less well than it could."""
         return [text for text in (self.groups.may_begin_alone,) if text]

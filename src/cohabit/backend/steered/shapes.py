@@ -149,4 +149,5 @@ class Discovered:
     whole_by: str = BY_CORES
     core_jobs: int = 1  # jobs that may share a core, if they ask for that
     shares_cores: bool = False  # the policy makes use of it
+    mpi: tuple[str, ...] | None = None  # how the manager can start ranks of MPI; None: not known
     owners_holds_seen: bool = True  # an owner's hold of a job that we hold can be seen
