@@ -61,15 +61,6 @@ def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
             state.set_idle(node, False)
 
 
-def node_is_used(applier: Applier, now_us: int, told: NodeUsed) -> bool:
-    """Set a node up but for what others use of it. Where nodes are given out whole, or no job may run beside one of
-    another circle, it takes no job of ours."""
-    state = applier.state
-    if state.ledger is None or state.trust.share_with != ANYBODY:
-        return node_became(applier, now_us, told.node, DRAINED)
-    return node_became(applier, now_us, told.node, UP, used_by_others(told.cores, told.memory_mib))
-
-
 def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: int = 0) -> bool:
     """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten."""
     state = applier.state
@@ -102,6 +93,15 @@ def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: in
     elif state.is_idle(node):
         state.set_idle(node, False)
     return True
+
+
+def node_is_used(applier: Applier, now_us: int, told: NodeUsed) -> bool:
+    """Set a node up but for what others use of it. Where nodes are given out whole, or no job may run beside one of
+    another circle, it takes no job of ours."""
+    state = applier.state
+    if state.ledger is None or state.trust.share_with != ANYBODY:
+        return node_became(applier, now_us, told.node, DRAINED)
+    return node_became(applier, now_us, told.node, UP, used_by_others(told.cores, told.memory_mib))
 
 
 def _has_node(state: State, row: int, node: int) -> bool:

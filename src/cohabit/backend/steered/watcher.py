@@ -220,7 +220,7 @@ class Watcher:
             wishes.said.append(f"job {known.name} was held by somebody while it was about to start")
             return [StartRefused(*key, "somebody holds it", 1), *self._park(known, job, wishes)]
         if job.reason == NEVER_MET:
-            wishes.pass_on[known.name] = f"will never meet its dependency ({job.dependency})"
+            wishes.pass_on[known.name] = f"will never meet its dependency ({NEVER_MET}: {job.dependency})"
             return [StartRefused(*key, job.reason, 1), *self._forget(known.name)]
         known.kept_by = job.reason
         if now_s - known.touched_s > (self.mates_within_s if known.mates else self.patience_s):
@@ -274,7 +274,7 @@ class Watcher:
         facts: list[Event] = []
         for job in sorted(ours, key=_age):
             stands = others.standing(job, picture.begun_s)
-            never = f"will never meet its dependency ({job.dependency})" if stands == NEVER else ""
+            never = f"will never meet its dependency ({NEVER_MET}: {job.dependency})" if stands == NEVER else ""
             if reason := self._used(job.name) or why_not(job, self.terms) or never:
                 wishes.pass_on[job.name] = reason
                 self.left.add(job.name)
