@@ -61,7 +61,7 @@ def job(name: str, user: str) -> dict[str, Any]:
     return {
         "job": name, "user": user, "program": "a-program-with-a-name", "state": "queued", "cores": 0, "processes": 16,
         "nodes": [], "submitted_at": 1.0, "started_at": None, "ended_at": None, "limit_s": 3600.0, "array": None,
-        "why": "needs 1 node with 16 cores, 0 have that; the nearest, node 0, lacks 12 cores: job 1 runs there",
+        "why": "needs 8.0 GB/s on one node; none has that free; the nearest, node 0, lacks 2.0 GB/s: job 1 runs there",
     }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     reprofile: bool = False  # its program has changed: drop its profile
     mates: Group | None = None  # jobs in other domains with which it starts together
     profile_owner: str = ""  # owner of the profiles it uses and its runs write (model/profile.py); empty: shared
+    service: str = ""  # the name of its quality of service; bounds of a site may name it
     account: str = ""  # what it is charged to, a project of Grid Engine; a site may share nodes within accounts
 
     def check(self) -> None:

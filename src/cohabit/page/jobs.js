@@ -60,7 +60,7 @@ export class JobList {
     if (total <= this.most && this.first === 0) return [el("span", { text: total ? `${number(total)} in all` : "" })];
     return [el("span", { text: `${number(this.first + 1)}–${number(this.first + here)} of ${number(total)}` }),
       el("button", { type: "button", text: "Back", disabled: this.first === 0, on: { click: turn(-this.most) } }),
-      el("button", { type: "button", text: "On", disabled: this.first + here >= total, on: { click: turn(this.most) } })];
+      el("button", { type: "button", text: "Next", disabled: this.first + here >= total, on: { click: turn(this.most) } })];
   }
 
   resort(key) {

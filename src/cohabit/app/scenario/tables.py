@@ -82,6 +82,10 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     order_options: dict[str, float] = {}
     backfill_order_options: dict[str, float] = {}
     fair_share_half_life_h: float = 168.0
+    bf_interval_s: float | None = None  # easy or a depth: jobs pass others in cycles, so often; 0 or None: always
+    bf_window_s: float | None = None  # nothing is promised that begins later than this from now
+    bf_resolution_s: float | None = None  # promised starts are rounded up to this
+    bf_max_job_test: int | None = None  # a pass looks at so many jobs
     age_limit_s: float | None = None  # first-fit only: a job that has waited this long may not be overtaken any more
     age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
     alpha: float | None = None  # share of its solo speed a job must keep unless it says otherwise; spread: 0.9
@@ -114,6 +118,18 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
     least_cores: int = 2  # learn: no scale is measured that uses fewer cores on a node,
     worst_loss: float = 0.05  # learn: nor one beyond a scale that loses more speed than this against scale 1
+
+
+class LimitConfig(msgspec.Struct, frozen=True):
+    """[[limit]]: what the site's resource manager lets run at once, whatever the policy; 0: not bounded."""
+
+    per: str = "all"  # counted together: all jobs it is about, those of one user, or of one account
+    partition: str = ""  # "": jobs of any partition
+    qos: str = ""  # "": jobs of any quality of service
+    jobs: int = 0
+    cores: int = 0
+    nodes: int = 0
+    name: str = ""
 
 
 class WorldConfig(msgspec.Struct, frozen=True):
@@ -226,5 +242,7 @@ class Scenario(msgspec.Struct, frozen=True):
     policy: PolicyConfig = PolicyConfig()
     world: WorldConfig = WorldConfig()
     faults: FaultsConfig = FaultsConfig()
+    limit: list[LimitConfig] = []
+    qos: dict[str, int] = {}  # priorities by the name of a quality of service, 0 to 100; others have 0
     domain: list[DomainConfig] = []
     coupling: CouplingConfig = CouplingConfig()

@@ -21,9 +21,8 @@ from cohabit.app.steer.switch import read_part
 from cohabit.backend.protocol import DONE
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
-from cohabit.backend.steered.shapes import ManagerJob
+from cohabit.backend.steered.shapes import STATUS, ManagerJob
 from cohabit.backend.steered.translate import job_of
-from cohabit.backend.steered.watcher import STATUS
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.controller.controller import Controller
 from cohabit.live.nodes.door import NodeDoor

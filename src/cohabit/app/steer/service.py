@@ -21,6 +21,7 @@ from cohabit.app.serve.serving import ServeConfig
 from cohabit.backend.protocol import Backend
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.backend.steered.holds import is_administrators
 from cohabit.backend.steered.lease import read_lease, switch_file, write_lease
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
@@ -76,6 +77,28 @@ class SteeringController(Controller):
             except (ManagerRefused, ManagerAway) as error:
                 raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
         await super().change(job_id, limit_us, qos)
+
+    async def hold(self, job_id: str) -> None:
+        """Hold a job in the manager, too: it stays held when it is given back."""
+        await super().hold(job_id)
+        self._steers.hold_on_purpose(self._members(job_id), held=True)
+
+    async def release(self, job_id: str, operates: bool = True) -> None:
+        """Lift a hold; an administrator's in the manager is lifted by operators only."""
+        names = self._members(job_id)
+        for name in () if operates else names:
+            try:
+                job = await self._steers.manager.job(self._steers.names.theirs(name))
+            except ManagerAway as error:
+                raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
+            if job is not None and is_administrators(job):
+                raise InputError("an administrator holds it", f"job {name}", "ask an administrator to release it")
+        await super().release(job_id, operates)
+        self._steers.hold_on_purpose(names, held=False)
+
+    def _members(self, job_id: str) -> list[str]:
+        """Return the job, or the tasks of an array, as far as they are ours."""
+        return [name for name in self._steers.watcher.known if name == job_id or name.startswith(f"{job_id}_")]
 
 
 def no_output(name: str, uid: int) -> str:

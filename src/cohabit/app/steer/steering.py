@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +23,7 @@ from cohabit.app.doctor.needs import DISPENSABLE, left_out, offers_of_cluster, r
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
 from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.app.serve.machine import begun_anew
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
@@ -34,7 +36,7 @@ from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.lease import fuse_file
+from cohabit.backend.steered.lease import fuse_file, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
 from cohabit.backend.steered.shapes import Discovered
 from cohabit.backend.steered.watchdog import lives, start_watchdog
@@ -116,13 +118,15 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     found, manager = around.found, around.manager
     words = given_up(site, found)
     journal = open_journal(place.journal)
-    policies = policies_of(site, found, _same_settings(journal, site, found))
+    policies = policies_of(site, found, _same_settings(journal, site, found, may_change=True))
     found = replace(found, shares_cores=getattr(policies.placer, "shares_cores", False))
     cluster = cluster_of(site, found, policies)
     restored = restore(journal, cluster, policies)
     _get_ready(site, found)
     clock = clock_of(journal, restored.last_us)
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
+    if site.tells_holds:
+        found = replace(found, terms=found.terms._replace(since_s=_since_s(journal, site, found)))
     backend = SteeredBackend(
         manager,
         found,
@@ -349,9 +353,22 @@ def told_of(restored: Restored) -> dict[int, str]:
     return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
 
 
-def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> Coupling | None:
+def _since_s(journal: Journal, site: SteeredSite, found: Discovered) -> float:
+    """Return since when every held job is ours: since the attach that the lease has run from without a break."""
+    key, lease, now_s = f"{site.word} every held job since", read_lease(site.lease), time.time()
+    since = journal.get(key)
+    if since is None or lease is None or not lease.runs(now_s) or lease.partitions != found.terms.partitions:
+        since = f"{now_s:.0f}"
+        journal.put({key: since})
+    return float(since)
+
+
+def _same_settings(journal: Journal, site: SteeredSite, found: Discovered, may_change: bool = False) -> Coupling | None:
     """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
-    settings it was written under. Return this domain with the scheme the journal was begun with."""
+    settings it was written under. Return this domain with the scheme the journal was begun with.
+
+    `may_change`: a journal that never took a job is begun anew under the settings of now.
+    """
     node = msgspec.structs.replace(site.node, hold_bandwidth=NodeTable().hold_bandwidth)  # decides nothing
     now = _Settings(found.names, found.cpus, site.policy, node, core_jobs=found.core_jobs)
     key = f"{site.word} settings"
@@ -363,6 +380,8 @@ def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> Co
     kept = msgspec.json.decode(text, type=_Settings)  # keys that a journal of an earlier version lacks are as usual
     coupling = as_journalled(own, kept.coupling)
     if kept != msgspec.structs.replace(now, coupling=coupling):
+        if may_change and begun_anew(journal, Place(site.place), key):
+            return _same_settings(journal, site, found)
         raise InputError(
             "its jobs were taken on other nodes or under another policy",
             os.fspath(site.place),

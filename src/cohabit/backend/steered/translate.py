@@ -6,6 +6,7 @@ core's processes are the manager's CPUs.
 
 from __future__ import annotations
 
+from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark, stated_type
 from cohabit.backend.steered.shapes import ManagerJob, Terms
 from cohabit.model.job import Job
@@ -22,13 +23,20 @@ def is_ours(job: ManagerJob, terms: Terms) -> bool:
     if not (job.waits and job.held and job.partition in terms.partitions):
         return False
     mark = read_mark(job.mark)
-    return (mark is not None and mark.kind in (HELD, RUN)) or (terms.all_held and not job.mark)
+    if mark is not None:
+        return mark.kind in (HELD, RUN)
+    return terms.all_held and not job.mark and job.submit_s >= terms.since_s and not holder(job)
 
 
-def may_run(job: ManagerJob, now_s: float) -> bool:
-    """Return whether its dependencies are met and its begin time has passed; a delay after a requeue does not
-    count."""
-    return not job.dependency and (job.restarts > 0 or job.begin_s <= now_s)
+def is_others(job: ManagerJob, terms: Terms) -> bool:
+    """Return whether somebody held the job before every held job was ours, or it is an administrator's hold."""
+    waits = terms.all_held and not job.mark and job.waits and job.held and job.partition in terms.partitions
+    return waits and not is_ours(job, terms)
+
+
+def has_come(job: ManagerJob, now_s: float) -> bool:
+    """Return whether its begin time has passed; a delay after a requeue does not count."""
+    return job.restarts > 0 or job.begin_s <= now_s
 
 
 def why_not(job: ManagerJob, terms: Terms) -> str:
