@@ -104,8 +104,9 @@ def test_jobs_from_before_and_jobs_that_still_run_take_nodes_and_do_not_count(tm
         text_output.config(recorded("22.05-config.txt")), ["all"],
     )  # fmt: skip
     everywhere = tuple(found.names)
+    whole = Job("before", 10**9, len(everywhere), nodes=len(everywhere), partition="all", exclusive=True)
     seen = {
-        "before": Sight(Job("before", 10**9, 8 * 28, partition="all"), 900.0, 990.0, 1200.0, everywhere),
+        "before": Sight(whole, 900.0, 990.0, 1200.0, everywhere),
         "mine": Sight(Job("mine", 10**9, 28, partition="all"), 1000.0, 1201.0, 1301.0, ("n0",), watched=True),
         "next": Sight(Job("next", 10**9, 28, partition="all"), 1310.0, 1312.0, 1400.0, ("n0",), watched=True),
         "runs": Sight(Job("runs", 10**9, 28, partition="all"), 1320.0, 1322.0, 0.0, ("n1",), watched=True),

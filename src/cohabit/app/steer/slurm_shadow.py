@@ -142,6 +142,10 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
     ]
     everything = [*ran, *others]
     latency_s = _latency_s(ran, everything, len(found.names))
+    everything = [
+        *ran,
+        *((name, msgspec.structs.replace(one, ready_s=one.start_s - latency_s)) for name, one in others),
+    ]
     plain = replay(site, found, everything, {}, latency_s)
     shared = [name for name, _ in ran if not plain[name].exclusive]
     stretch = dict.fromkeys([name for name, one in plain.items() if not one.exclusive], 1 + slower)
