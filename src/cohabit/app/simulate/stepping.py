@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from cohabit.app.scenario.reading import announcements
+from cohabit.app.scenario.tables import WorldConfig
 from cohabit.app.simulate.expectations import Expectations
 from cohabit.app.simulate.preparation import Prepared, public
 from cohabit.app.simulate.results import ResultTable, ranges_of
@@ -94,6 +95,7 @@ class Stepper:
         if faults.late_reports_s > 0:
             delays = late_reports(stream(scenario.seed, "late reports"), faults.late_reports_s * SECOND)
             self.world.report_delay_us = delays
+        _add_latency(self.world, scenario.world)
         announced = announcements(scenario.cluster, prepared.cluster.nodes)
         self.world.add(traced_jobs(prepared, mates), [*drained, *announced])
 
@@ -163,6 +165,22 @@ def _gates(core: SchedulerCore) -> dict[str, Any]:
     """Return the questions and answers of every gate in this run, without its memory of single jobs."""
     remembered = {gate.name: core.state.memory.get(gate.name, {}) for gate in core.policies.gates}
     return {name: {key: value for key, value in told.items() if key != JOBS} for name, told in remembered.items()}
+
+
+def _add_latency(world: World, config: WorldConfig) -> None:
+    """Let the manager take its time: with submissions, with orders to start, and with reports of ends."""
+    submit_us, start_us, end_us = (
+        round(one * SECOND) for one in (config.submit_latency_s, config.start_latency_s, config.end_latency_s)
+    )
+    world.submit_delay_us, world.start_delay_us = submit_us, start_us
+    drawn = world.report_delay_us
+    if end_us:
+        world.report_delay_us = lambda job_id: end_us + (0 if drawn is None else drawn(job_id))
+
+
+def has_latency(config: WorldConfig) -> bool:
+    """Return whether the manager takes any time of its own."""
+    return bool(config.submit_latency_s or config.start_latency_s or config.end_latency_s)
 
 
 def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder | None, keep_segments: bool) -> None:
