@@ -358,6 +358,23 @@ class Foreseen(BaseModel):
     why: str
 
 
+class ExpectedStart(BaseModel):
+    """A waiting job's start if every job took its requested time."""
+
+    job: str
+    start_at: float
+    nodes: list[int]
+    node_names: list[str]
+
+
+class StartList(BaseModel):
+    """The expected starts of waiting jobs; one that is missing does not start by itself, unless `why` says more."""
+
+    at: float
+    starts: list[ExpectedStart]
+    why: str
+
+
 class JobView(BaseModel):
     """A job as callers see it."""
 
