@@ -31,8 +31,14 @@ def degradation(
     data: Annotated[Path, Argument("DATA.csv", "One row per ordered pair of applications.")],
     out: Annotated[Path, Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
     model: Annotated[str, Option(help="forest, mlp, svr, elastic-net, factor, or auto (the best).")] = "auto",
-    blind_suite: Annotated[str, Option(metavar="NAME", help="Hold out all applications of a suite.")] = "",
+    blind_suite: Annotated[
+        list[str] | None, Option(metavar="NAME", help="Hold out all applications of a suite; may be repeated.")
+    ] = None,
     blind: Annotated[Path | None, Option(metavar="FILE", help="Hold out the applications of a file.")] = None,
+    target: Annotated[
+        str, Option(metavar="KIND", help="What targets are: percent (slower), time, latency or throughput.")
+    ] = "percent",
+    average: Annotated[bool, Option("--average", help="Average rows of one pair even if they contradict.")] = False,
     quantile: Annotated[
         float | None, Option(metavar="Q", help="Raise predictions until this share of pairs keeps its promise.")
     ] = None,
@@ -48,7 +54,7 @@ def degradation(
         AUTO,
         HeldOut,
         hold_out_file,
-        hold_out_suite,
+        hold_out_suites,
         page_of,
         train_degradation,
         write_lesson,
@@ -64,15 +70,17 @@ def degradation(
         raise InputError("--blind-suite and --blind exclude each other", "", "give one of them")
     check_seed(seed)
     _check_files(out, page_of(out))
-    learned = read_coruns(data)
+    learned = read_coruns(data, kind=target, average=average)
     if blind_suite:
-        held = hold_out_suite(learned, blind_suite)
+        held = hold_out_suites(learned, blind_suite)
     elif blind is not None:
-        held = hold_out_file(learned, read_coruns(blind), str(blind))
+        held = hold_out_file(learned, read_coruns(blind, kind=target, average=average), str(blind))
     else:
         held = HeldOut(learned)
     if held.learn.remark:
         note(f"the data is {held.learn.remark}")
+    for one in held.learn.notes:
+        note(one)
     with progress("training") as advance:
         lesson = train_degradation(held, model, seed, quantile, advance)
     write_lesson(lesson, out, dict(learned.environment))
@@ -179,7 +187,9 @@ def _show(document: dict[str, Any]) -> None:
     table("what it relies on", ["counter", "family", "R² lost without it"], relied)
     if document["few_co_runs"]:
         few = document["few_co_runs"]
-        typer.echo(f"factor from {few['co_runs']} of {few['of']} co-runs: R² {_number(few['r2'])} on the others")
+        gaps = f" ({few['without']} have a program without a co-run with them)" if few["without"] else ""
+        asked = f"R² {_number(few['r2'])} on {few['rows']} others{gaps}"
+        typer.echo(f"factor from {few['co_runs']} of {few['of']} co-runs with {len(few['references'])}: {asked}")
     if document["careful"]:
         one = document["careful"]
         typer.echo(

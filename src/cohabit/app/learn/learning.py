@@ -43,14 +43,15 @@ class HeldOut:
     unseen: str = ""
 
 
-def hold_out_suite(data: CoRuns, suite: str) -> HeldOut:
-    """Hold out all applications of a suite; their pairs with others are in neither part."""
+def hold_out_suites(data: CoRuns, suites: Sequence[str]) -> HeldOut:
+    """Hold out all applications of these suites; their pairs with others are in neither part."""
     known = sorted(set(data.suite) - {""})
     if not known:
         raise InputError("--blind-suite needs a column suite in the data", "", "add it, or use --blind FILE")
-    if suite not in known:
-        raise InputError(f"no application is of the suite {suite!r}", "", f"the data has {', '.join(known)}")
-    new = {name for name, own in zip(data.app, data.suite, strict=True) if own == suite}
+    for suite in suites:
+        if suite not in known:
+            raise InputError(f"no application is of the suite {suite!r}", "", f"the data has {', '.join(known)}")
+    new = {name for name, own in zip(data.app, data.suite, strict=True) if own in suites}
     return _held_out(data, data, new)
 
 
@@ -200,6 +201,7 @@ def _careful(quantile: float, margin: float, asked: Asked, where: str) -> dict[s
 
 def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
     """Score the factorisation from co-runs with a few references on all other pairs; None for small data."""
+    data = data.in_pairs()
     chosen = references(data, REFERENCES)
     first, second = data.within(chosen)
     known, rest = data.only(first | second), data.only(~first & ~second)
@@ -207,6 +209,12 @@ def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
         return None
     factors = factorise(known, 2, 0.1)
     place = {name: at for at, name in enumerate(factors.names)}
+    measured = np.array(
+        [app in known.app and other in known.other for app, other in zip(rest.app, rest.other, strict=True)]
+    )
+    rest, gaps = rest.only(measured), int((~measured).sum())
+    if len(rest) < len(data.applications):
+        return None
     answer = np.array(
         [
             float(factors.sensitivity[place[app]] @ factors.pressure[place[other]])
@@ -217,6 +225,8 @@ def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
         "references": list(chosen),
         "co_runs": len(known),
         "of": len(data),
+        "rows": len(rest),
+        "without": gaps,
         "r2": scores.r_squared(rest.truth, answer),
     }
 
