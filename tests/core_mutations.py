@@ -388,10 +388,13 @@ MODULES: dict[str, Module] = {
     "mates/desk": _module(
         "core/mates/test_together.py::test_mates_of_a_job_that_starts_alone_do_not_wait_for_it "
         "core/mates/test_together.py::test_a_job_may_hold_after_so_many_yields "
+        "core/mates/test_together.py::test_a_mate_that_refused_is_not_asked_again_until_it_says_more "
         "core/mates/test_together.py::test_holds_are_released_every_twenty_minutes_and_not_before_ten",
         ("            self.tell(now_us, Withdrawn(job.group))\n\n    def finished",
          "            pass\n\n    def finished"),
         ("        job.yields += name not in about.repeats\n", ""),
+        ("        self.about.forget_refusal(message.group)\n", ""),
+        ("        if known and standing.hold_or_yield", "        if False and standing.hold_or_yield"),
         ("            released = schemes.released(scheme, since, now_us)\n", "            pass\n"),
     ),
     "mates/explain": _module(

@@ -19,6 +19,11 @@ def test_a_table() -> None:
     ]  # fmt: skip
 
 
+def test_a_cell_of_two_lines_keeps_its_column() -> None:
+    lines = table_lines(["policy", "wait", "busy"], [["ce", "12 min\n9 to 15 min", "80 %\n70 to 90 %"]], 80)
+    assert lines[3:5] == ["  ce            12 min         80 %", "           9 to 15 min   70 to 90 %"]
+
+
 def test_the_last_column_is_wrapped_first() -> None:
     name = "a-job-with-a-name-of-some-length"
     lines = table_lines(["job", "why"], [[name, "held: it must be released before it can start"]], 60)

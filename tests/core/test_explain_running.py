@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cohabit.core.explain_running import how_it_runs
 from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.event import ProfileLearned
+from cohabit.model.command import CancelJob
+from cohabit.model.event import NodeDown, ProfileLearned
 from cohabit.model.units import SECOND
 from tests.core.shared_story import ONE_NODE, TWO_NODES, Story, must, story
 from tests.support.programs import FLAT, measured
@@ -63,3 +66,15 @@ def test_the_profile_of_its_user_and_how_it_was_measured() -> None:
     tell(0, ProfileLearned("lbm", 8, own, owner="7"), ProfileLearned("lbm", 8, measured(1, 90.0, FLAT, 4.0)))
     must(tell.run(1, "a", program="lbm", processes=4, user=7, profile_owner="7"))
     assert "its profile: lbm with 8 processes, its user's own, measured in 1 run at this scale" in how(tell, "a", 2)
+
+
+def test_nodes_are_called_as_their_manager_calls_them() -> None:
+    tell = story(placement="share", cluster=replace(TWO_NODES, names=("red", "blue")))
+    must(tell.run(0, "a", processes=8))
+    must(tell.run(0, "b", processes=16 - 8))
+    assert "on node red" in how(tell, "a")
+    assert "on node blue" in how(tell, "b")
+    assert tell.run(1, "c", processes=4) is None
+    assert "the nearest, node red, lacks" in tell.why("c", 1)
+    lost = tell.core.step(2 * SECOND, [NodeDown(1)])
+    assert [one.reason for one in lost if isinstance(one, CancelJob)] == ["node blue was lost"]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cohabit.model.errors import InputError
-from cohabit.model.records import NEVER, NodeRanges, RunTable
+from cohabit.model.records import NEVER, NodeRanges, RunTable, Slowdowns
 from cohabit.model.workload import Workload
 from cohabit.report.summary_file import write_summary
 from cohabit.report.tables import (
@@ -130,12 +130,18 @@ def test_every_optional_column_comes_back_too(run_of: RunOf, tmp_path: Path) -> 
         max_procs=64, source="a.swf", job_id=np.array(["a", "b"], object),
         extra={"alpha": np.array([0.5, 0.9]), "group": np.array(["g", None], object)},
     )  # fmt: skip
-    run = replace(run, workload=workload, settings={"cluster": {"nodes": 10}}, journal_hash="ab")
+    slowdowns = Slowdowns(np.array([1.25, np.nan]), np.array([1.5, np.nan]))
+    run = replace(
+        run, workload=workload, settings={"cluster": {"nodes": 10}}, journal_hash="ab", slowdowns=slowdowns
+    )
     write_jobs_parquet(run, tmp_path / "j.parquet")
     again, columns = read_jobs_parquet(tmp_path / "j.parquet")
     assert same(again, workload)
     assert columns["settings"] == {"cluster": {"nodes": 10}}
     assert columns["node_ranges"] is None
+    stored = columns["slowdowns"]
+    assert [stored.predicted[0], stored.measured[0]] == [1.25, 1.5]
+    assert np.isnan([stored.predicted[1], stored.measured[1]]).all()
     assert columns["end_us"].tolist() == [1_250_000, NEVER]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cohabit.cli.console import SHORT_LABELS, VARIATION, note, progress, show_json, table
+from cohabit.cli.console import INTERFERENCE, SHORT_LABELS, VARIATION, note, progress, show_json, table
 from cohabit.cli.declaring import Argument, Option, verb
 from cohabit.cli.options import AsJson, naming, scenario_for
 
@@ -73,11 +73,13 @@ def compare(
 
 def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> None:
     """Print the table: one row per policy."""
-    wanted = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "user_max_slowdown")
+    from cohabit.report.against_alone import slowed
+
     policies = list(dict.fromkeys(run.policy for run in runs))
+    gated = any(run.gates for run in runs)
     names = [
         name
-        for name in wanted + VARIATION
+        for name in columns(any(slowed(run) for run in runs)) + (VARIATION if gated else ())
         if any(judged.cells[policy, name].value.mean is not None for policy in policies)
     ]
     rows = [[policy, *(_cell(judged, policy, name) for name in names)] for policy in policies]
@@ -87,6 +89,13 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
         ["policy", *(SHORT_LABELS[name] for name in names)],
         rows,
     )
+
+
+def columns(slows: bool) -> tuple[str, ...]:
+    """Return the metrics of a table; where jobs slow each other down, also those of interference."""
+    first = ("mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone")
+    occupied = "node_hours_occupied" if slows else "utilisation"
+    return (*first, *(INTERFERENCE if slows else ()), occupied, "makespan_s", "user_max_slowdown_alone")
 
 
 def say_ungated(runs: list[RunTable]) -> None:

@@ -12,11 +12,14 @@ from typing import Any, TextIO
 
 Advance = Callable[[int, int], None]
 SHORT_LABELS = {  # column heads that fit a narrow terminal
-    "mean_wait_s": "wait", "p95_wait_s": "p95 wait", "mean_bounded_slowdown": "slowdown", "utilisation": "busy",
-    "makespan_s": "makespan", "user_max_slowdown": "worst user",
+    "mean_turnaround_s": "turnaround", "mean_wait_s": "wait", "p95_wait_s": "p95 wait",
+    "mean_slowdown_alone": "slowdown", "run_against_alone": "run/alone", "jobs_below_promise": "below promise",
+    "utilisation": "busy", "node_hours_occupied": "node-hours", "makespan_s": "makespan",
+    "user_max_slowdown_alone": "worst user",
     "varying_runs": "varying", "run_variation": "variation", "longest_run_ratio": "longest/mean",
 }  # fmt: skip
 
+INTERFERENCE = ("run_against_alone", "jobs_below_promise")  # shown where neighbours can change run times
 VARIATION = ("varying_runs", "run_variation", "longest_run_ratio")  # shown where a run has them
 
 

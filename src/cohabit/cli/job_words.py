@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from cohabit.model.node_names import short_form
+
 DAY_S, HOUR_S, MINUTE_S = 86400, 3600, 60
 NOTHING = "-"
 
@@ -45,6 +47,12 @@ def numbers(values: Iterable[int] | None) -> str:
         run = [number for _, number in members]
         spans.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
     return ",".join(spans) or NOTHING
+
+
+def nodes_of(view: dict[str, Any]) -> str:
+    """Format the nodes of a job by name: n[0-3,8]; a server of an earlier version reports only numbers."""
+    names = view.get("node_names")
+    return short_form(names) if names else numbers(view["nodes"])
 
 
 def counted(count: int, what: str) -> str:

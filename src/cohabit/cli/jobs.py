@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cohabit.cli.console import echo, show_json, show_result
 from cohabit.cli.declaring import Argument, Option, verb
-from cohabit.cli.job_words import asked_for, counted, moment, numbers, outcome, plain, ran_s, slowdown, span, waited_s
+from cohabit.cli.job_words import asked_for, counted, moment, nodes_of, outcome, plain, ran_s, slowdown, span, waited_s
 from cohabit.cli.options import AsJson, Jobs, OneJob, Server, asking, duration_s
 from cohabit.model.errors import InputError
 
@@ -107,7 +107,7 @@ def _lines(view: dict[str, Any]) -> list[tuple[str, str]]:
     now, stands, ran = time.time(), outcome(view), view["started_at"] is not None
     cores = counted(view["cores"] or view["processes"], "core")
     on = "node" if len(view["nodes"]) == 1 else "nodes"
-    where = f"{cores} on {on} {numbers(view['nodes'])}" if view["nodes"] else ""
+    where = f"{cores} on {on} {nodes_of(view)}" if view["nodes"] else ""
     lines = [
         ("job", f"{view['job']} of {view['user']}" + (f", account {view['account']}" if view.get("account") else "")),
         ("state", _with_why(stands, view["why"])),

@@ -24,8 +24,8 @@ MOST_JOBS = 8
     "cohabit nodes --unreserve cooling",
 )
 def nodes(
-    drain: Annotated[list[int] | None, Option(metavar="NODE", help="Start nothing new there; operators.")] = None,
-    resume: Annotated[list[int] | None, Option(metavar="NODE", help="Use it again; operators.")] = None,
+    drain: Annotated[list[str] | None, Option(metavar="NODE", help="Start nothing new there; operators.")] = None,
+    resume: Annotated[list[str] | None, Option(metavar="NODE", help="Use it again; operators.")] = None,
     reserve: Annotated[
         str | None, Option(metavar="NAME", help="Close nodes for a time, under a name; operators.")
     ] = None,
@@ -49,15 +49,15 @@ def nodes(
         if unreserve is not None:
             client.unreserve(unreserve)
         for action, chosen in (("drain", drain), ("resume", resume)):
-            for number in chosen or []:
-                client.act_on_node(number, action)
+            for node in chosen or []:
+                client.act_on_node(node, action)
         found = client.nodes_and_windows()
     if as_json:
         show_json(found)
         return
     records = [
         {
-            "node": str(node["node"]),
+            "node": called(node),
             "state": node["state"],
             "cores in use": f"{node['used_cores']} of {node['cores']}",
             "cache ways": _use(node, "ways"),
@@ -110,6 +110,11 @@ def _window_record(one: dict[str, Any]) -> dict[str, str]:
         "from": "now" if begun else moment(one["begin"]),
         "until": moment(one["end"]),
     }
+
+
+def called(node: dict[str, Any]) -> str:
+    """Return the name of a node; a server of an earlier version reports only its number."""
+    return str(node.get("name") or node["node"])
 
 
 def jobs_text(names: list[str]) -> str:

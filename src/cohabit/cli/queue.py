@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cohabit.cli.console import echo, note, screen_width, show_json, table
 from cohabit.cli.declaring import Option, verb
-from cohabit.cli.job_words import numbers, outcome, plain, ran_s, shortened, span, waited_s
+from cohabit.cli.job_words import nodes_of, numbers, outcome, plain, ran_s, shortened, span, waited_s
 from cohabit.cli.options import AsJson, Server, asking, check_not_both
 from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_width
 from cohabit.model.errors import InputError, unknown
@@ -111,7 +111,7 @@ def row_of(job: dict[str, Any], now: float) -> list[str]:
         shortened(job["program"] or "", 20),
         job["state"],
         _cores(job),
-        numbers(job["nodes"]),
+        nodes_of(job),
         span(waited_s(job, now)),
         span(ran_s(job, now)),
         span(job["limit_s"]),

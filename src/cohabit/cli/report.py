@@ -60,6 +60,7 @@ def report(
             found = json.loads(client.accounting(*span, user, "json"))
             _show(found["jobs"])
             _show_programs(found["jobs"])
+            _show_predicted(found["jobs"])
             _say_removed(found.get("removed_before"), span[0])
 
 
@@ -99,12 +100,7 @@ def _write_page(client: Client, out: Path, span: tuple[float | None, float | Non
         raise InputError("no jobs have ended in that time", "", "choose an earlier --since")
     nodes = client.nodes()
     table = run_table(jobs, nodes, str(client.ping().get("policy") or "live"))
-    seen = client.slowdowns()
-    more = {
-        "allotted_utilisation": allotted_utilisation(jobs, nodes),
-        "slowdown_mean_abs_error": seen["mean_abs_error"],
-        "slowdown_points": len(seen["points"]),
-    }
+    more = {"allotted_utilisation": allotted_utilisation(jobs, nodes)}
     summary = write_live_report(table, out, f"Jobs of {client.address}", more)
     show_result(
         summary, as_json, f"wrote summary.json, jobs.csv and report.html about {counted(len(table), 'job')} to {out}"
@@ -151,9 +147,17 @@ def _programs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return by_program(run_table(jobs, [], "live")) if jobs else []
 
 
+def _slowdowns(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return `slowdowns`: predicted against measured; empty if no job can be compared."""
+    from cohabit.app.client.report import run_table
+    from cohabit.report.predicted import slowdown_figures
+
+    return slowdown_figures(run_table(jobs, [], "live")) if jobs else {}
+
+
 def _with_programs(text: str) -> str:
     found = json.loads(text)
-    return json.dumps(found | {"programs": _programs(found["jobs"])})
+    return json.dumps(found | {"programs": _programs(found["jobs"])} | _slowdowns(found["jobs"]))
 
 
 def _show_programs(jobs: list[dict[str, Any]]) -> None:
@@ -171,6 +175,27 @@ def _show_programs(jobs: list[dict[str, Any]]) -> None:
     ]
     if records:
         table_of("", [{head: plain(cell) for head, cell in record.items()} for record in records])
+
+
+def _show_predicted(jobs: list[dict[str, Any]]) -> None:
+    """Show how far predicted slowdowns were right, by program."""
+    from cohabit.report.predicted import in_words, percent
+
+    told = _slowdowns(jobs).get("slowdowns")
+    if not told:
+        return
+    records = [
+        {
+            "program": shortened(one["program"], 20),
+            "jobs": f"{one['jobs']:,}",
+            "predicted": percent(one["mean_predicted"]),
+            "measured": percent(one["mean_measured"]),
+            "mean error": f"{100 * one['mean_abs_error']:.1f} points",
+        }
+        for one in told["programs"]
+    ]
+    table_of("", [{head: plain(cell) for head, cell in record.items()} for record in records])
+    typer.echo(in_words(told))
 
 
 def _core_hours(core_s: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cohabit.cli.console import VARIATION, note, progress, show_json, show_result, table
+from cohabit.cli.console import INTERFERENCE, VARIATION, note, progress, show_json, show_result, table
 from cohabit.cli.declaring import Argument, Option, verb
 from cohabit.cli.options import AsJson, naming, scenario_for
 from cohabit.model.errors import InputError
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cohabit.app.scenario.tables import Scenario
 
 SHOWN = (
-    "mean_wait_s", "max_wait_s", "mean_turnaround_s", "mean_bounded_slowdown", "utilisation", "makespan_s",
-    "node_hours",
+    "mean_turnaround_s", "mean_wait_s", "max_wait_s", "mean_slowdown_alone", "utilisation", "makespan_s",
+    "node_hours_occupied",
 )  # fmt: skip
 SHOWN_OF_DOMAINS = (
     "mean_wait_s", "mean_slowdown", "utilisation", "mates_total", "mean_sync_s", "held_node_hours", "held_share",
@@ -105,10 +105,13 @@ def simulate(
 
 
 def _show(policy: str, out: Path | None, report: bool, journal: bool, summary: dict[str, Any]) -> None:
+    from cohabit.report.predicted import in_words
     from cohabit.report.wording import GLOSSARY, shown
 
-    varied = [name for name in VARIATION if summary["metrics"][name] is not None]
-    known = [(GLOSSARY[name], summary["metrics"][name]) for name in (*SHOWN, *varied)]
+    metrics = summary["metrics"]
+    slows = metrics["run_against_alone"] is not None and abs(metrics["run_against_alone"] - 1.0) > 1e-6
+    varied = [name for name in VARIATION if metrics[name] is not None]
+    known = [(GLOSSARY[name], metrics[name]) for name in (*SHOWN, *(INTERFERENCE if slows else ()), *varied)]
     rows = [[one.label, shown(one.kind, value), one.meaning] for one, value in known]
     table(
         f"{policy}: {summary['jobs']:,} jobs, {summary['rejected']:,} rejected", ["metric", "value", "what it is"], rows
@@ -117,6 +120,8 @@ def _show(policy: str, out: Path | None, report: bool, journal: bool, summary: d
         f"{summary['jobs']:,} jobs in {summary['wall_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs/s), "
         f"{summary['rss_mb']:.0f} MB, journal {summary['journal_hash'][:12]}"
     )
+    if "slowdowns" in summary:
+        typer.echo(in_words(summary["slowdowns"]))
     for name, told in summary.get("gates", {}).items():
         typer.echo(
             f"gate {name}: asked {told.get('asked', 0):,} times, delayed {told.get('delayed', 0):,}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cohabit.cli.console import echo, note, show_json
 from cohabit.cli.declaring import Argument, Option, add_verb
-from cohabit.cli.job_words import counted, moment, numbers, span
+from cohabit.cli.job_words import counted, moment, nodes_of, span
 from cohabit.cli.options import AsJson, Server, asking, check_not_both, duration_s
 from cohabit.cli.wait import wait_for
 from cohabit.model.errors import InputError
@@ -198,7 +198,7 @@ def _foresee(seen: dict[str, Any], as_json: bool) -> None:
         show_json(seen)
         return
     nodes = seen["nodes"]
-    where = f" on {counted(len(nodes), 'node').split()[1]} {numbers(nodes)}" if nodes else ""
+    where = f" on {counted(len(nodes), 'node').split()[1]} {nodes_of(seen)}" if nodes else ""
     if seen["start_in_s"] is None:
         echo(f"cannot be said: {seen['why']}" if seen["why"] else "cannot be said")
     elif seen["start_in_s"] < 1:

@@ -57,7 +57,7 @@ def sweep(
         show_json(document)
     else:
         varied = [name for name in VARIATION if any(row.get(name) is not None for row in finished)]
-        names = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", *varied)
+        names = ("mean_turnaround_s", "mean_wait_s", "mean_slowdown_alone", "utilisation", "makespan_s", *varied)
         rows = []
         for row in finished:
             values = ["failed"] if "error" in row else [shown(GLOSSARY[name].kind, row[name]) for name in names]

@@ -15,7 +15,7 @@ LEAST_PROSE = 16  # minimum characters in a line of the last column
 def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, rule: str = "─") -> list[str]:
     """Return a blank line, the heads, a rule, the rows and a blank line; numbers right-aligned, text left-aligned."""
     rows = [[*row, *[""] * (len(columns) - len(row))] for row in rows]  # a row may be short
-    sizes = _fitted([max(map(cell_width, cells)) for cells in zip(columns, *rows, strict=True)], width)
+    sizes = _fitted([max(map(_widest_line, cells)) for cells in zip(columns, *rows, strict=True)], width)
     right = [_is_numeric(at, rows) for at in range(len(columns))]
     lines = ["", *_lines(columns, sizes, right), " " + rule * (table_width(sizes) - len(MARGIN))]
     for row in rows:
@@ -35,6 +35,10 @@ def cell_width(text: str) -> int:
     from unicodedata import combining, east_asian_width
 
     return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _widest_line(cell: str) -> int:
+    return max(map(cell_width, cell.split("\n"))) if "\n" in cell else cell_width(cell)
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
@@ -91,11 +95,16 @@ def _fitted(sizes: list[int], width: int) -> list[int]:
 
 def _lines(cells: Sequence[str], sizes: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
     """Yield a row in as many lines as its highest cell needs."""
-    plain = all(len(cell) <= size and cell.isascii() for cell, size in zip(cells, sizes, strict=True))
+    plain = all(
+        "\n" not in cell and len(cell) <= size and cell.isascii() for cell, size in zip(cells, sizes, strict=True)
+    )
     if plain:
         yield _line(cells, sizes, right)
         return
-    parts = [list(wrapped(cell, size)) for cell, size in zip(cells, sizes, strict=True)]
+    parts = [
+        [part for line in cell.split("\n") for part in wrapped(line, size)]
+        for cell, size in zip(cells, sizes, strict=True)
+    ]
     for at in range(max(map(len, parts))):
         yield _line([part[at] if at < len(part) else "" for part in parts], sizes, right)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cohabit.cli.console import show_json
 from cohabit.cli.declaring import Option, verb
 from cohabit.cli.job_words import counted, moment, shortened
-from cohabit.cli.nodes import jobs_text
+from cohabit.cli.nodes import called, jobs_text
 from cohabit.cli.options import AsJson, Server, asking, duration_s
 from cohabit.cli.queue import COLUMNS, columns_that_fit, folded, place_of, row_of
 from cohabit.cli.text_table import cell_width, table_lines, table_width
@@ -175,7 +175,7 @@ def _node_table(nodes: list[dict[str, Any]], width: int) -> Any:
         filled = round(BAR * node["used_cores"] / max(node["cores"], 1))
         bar = Text("█" * filled + "·" * (BAR - filled), style="green" if node["state"] != "down" else "red")
         use = f"{node['used_cores']} of {node['cores']}"
-        table.add_row(str(node["node"]), node["state"], use, *[bar] * bars, Text(jobs_text(node["jobs"])))
+        table.add_row(called(node), node["state"], use, *[bar] * bars, Text(jobs_text(node["jobs"])))
     return table
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cohabit.core.explain_sharing import counted, joined, named
 from cohabit.core.guaranteeing import recalled
 from cohabit.core.protocols import Guarantor, PolicySet
 from cohabit.core.state import State
 from cohabit.core.view import View
+from cohabit.model.node_names import nodes_text
 from cohabit.model.plan import Placement, Ranges
 from cohabit.model.profile import SHARED
 
@@ -25,7 +28,7 @@ def how_it_runs(state: State, policies: PolicySet, job_id: str, now_us: int, nam
     view = View(state, now_us, names_all)
     if not view.is_running(row):
         return ""
-    where, how = _nodes(state.ranges_of(row)), state.placed.get(row)
+    where, how = _nodes(state.ranges_of(row), state.cluster.names), state.placed.get(row)
     if state.ledger is None or how is None:
         return f"runs on {where}, which it has to itself"
     words = [f"runs at scale {how.scale} on {where}{_share(state, policies, view, row, how)}"]
@@ -39,8 +42,10 @@ def how_it_runs(state: State, policies: PolicySet, job_id: str, now_us: int, nam
     return "; ".join(words)
 
 
-def _nodes(ranges: Ranges) -> str:
-    """Return node numbers: node 3, nodes 0 to 3 and 7."""
+def _nodes(ranges: Ranges, names: Sequence[str]) -> str:
+    """Return the nodes: node 3, nodes 0 to 3 and 7, nodes n[0-3,7]."""
+    if names:
+        return f"{'node' if sum(count for _, count in ranges) == 1 else 'nodes'} {nodes_text(ranges, names)}"
     parts = [str(first) if count == 1 else f"{first} to {first + count - 1}" for first, count in ranges]
     return f"{'node' if sum(count for _, count in ranges) == 1 else 'nodes'} {joined(parts)}"
 

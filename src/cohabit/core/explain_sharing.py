@@ -122,7 +122,9 @@ def _what_is_missing(ask: Ask, row: int, view: View) -> str:
     if nearest is None:
         return text
     node, lacks = nearest
-    text += f"; the nearest, node {node}, " + ("is not empty" if ask.exclusive else f"lacks {lacks}")
+    text += f"; the nearest, node {view.cluster.called(node)}, " + (
+        "is not empty" if ask.exclusive else f"lacks {lacks}"
+    )
     tenants = ledger.rows_on(node)
     holding = [other for other in tenants if view.is_holding(other)]
     running = [other for other in tenants if other not in holding]

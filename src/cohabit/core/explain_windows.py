@@ -6,7 +6,7 @@ from cohabit.core.explain_sharing import span
 from cohabit.core.view import View
 from cohabit.core.windows import first_of, in_words
 from cohabit.model.cluster import Window
-from cohabit.model.node_ranges import ranges_text
+from cohabit.model.node_names import nodes_text
 
 MOST_NAMED = 3  # windows in a sentence
 
@@ -38,7 +38,7 @@ def _told(view: View, parts: list[Window]) -> str:
     window, now_us = parts[0], view.now_us
     ranges = tuple((one.first, one.count) for one in parts)
     nodes = "node" if sum(count for _, count in ranges) == 1 else "nodes"
-    text = f"{in_words(window)} closes {nodes} {ranges_text(ranges)} "
+    text = f"{in_words(window)} closes {nodes} {nodes_text(ranges, view.cluster.names)} "
     if window.begin_us > now_us:
         return text + f"in {span(window.begin_us - now_us)} for {span(window.end_us - window.begin_us)}"
     return text + f"for another {span(window.end_us - now_us)}"

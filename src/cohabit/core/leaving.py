@@ -72,12 +72,13 @@ def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
     state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
     state.void_promises()
     if becomes != UP:
+        name = state.cluster.called(node)
         for row in on_it:
             if state.jobs[STATE, row] == HOLDING:  # no job starts there any more, so the nodes must not be promised
-                applier.let_go(now_us, row, f"node {node} {'was lost' if becomes == DOWN else 'takes no new jobs'}")
+                applier.let_go(now_us, row, f"node {name} {'was lost' if becomes == DOWN else 'takes no new jobs'}")
             elif becomes == DOWN:
                 job, attempt = state.spec(row), int(state.jobs[ATTEMPT, row])
-                applier.commands.append(CancelJob(job.job_id, attempt, f"node {node} was lost"))
+                applier.commands.append(CancelJob(job.job_id, attempt, f"node {name} was lost"))
                 applier.finished(now_us, job.job_id, attempt, "lost")
     if state.ledger is not None:
         state.ledger.set_condition(node, becomes)

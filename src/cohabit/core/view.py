@@ -32,7 +32,7 @@ from cohabit.core.ledger import Ledger
 from cohabit.core.protocols import Order, SharedPlacer
 from cohabit.core.state import State
 from cohabit.core.timeline import Timeline, planned
-from cohabit.model.cluster import NodeGroup
+from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.job import Job
 from cohabit.model.plan import Ask, Placement, Promise
 from cohabit.model.profile import Profile, Tenant, load_factor
@@ -56,6 +56,11 @@ class View:
     def kinds(self) -> Kinds:
         """The kinds of nodes."""
         return self._state.kinds
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machine as it is described."""
+        return self._state.cluster
 
     @property
     def memory(self) -> dict[str, Any]:

@@ -74,6 +74,7 @@ class Cluster:
     oversubscribe: bool = False
     windows: tuple[Window, ...] = ()
     on_node_loss: str = "requeue"  # or "fail": what happens to the jobs of a node that goes down
+    names: tuple[str, ...] = ()  # of the nodes, as a resource manager calls them; none: they have numbers only
     partitions: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +92,8 @@ class Cluster:
             if window.first < 0 or window.first + window.count > self.nodes or window.count < 1:
                 what = f"a maintenance window names nodes {window.first} to {window.first + window.count - 1}"
                 raise InputError(what, "cluster.maintenance", f"the cluster has nodes 0 to {self.nodes - 1}")
+        if self.names and len(self.names) != self.nodes:
+            raise InputError(f"{len(self.names)} names for {self.nodes} nodes", "cluster.names", "name every node")
         names = sorted({name for group in self.groups for name in group.partitions})
         object.__setattr__(self, "partitions", tuple(names))
 
@@ -98,6 +101,10 @@ class Cluster:
     def nodes(self) -> int:
         """The number of nodes."""
         return sum(group.count for group in self.groups)
+
+    def called(self, node: int) -> str:
+        """Return the name of a node; its number if it has none."""
+        return self.names[node] if self.names else str(node)
 
     @property
     def cores(self) -> int:

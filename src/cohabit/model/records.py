@@ -29,6 +29,14 @@ class NodeRanges:
 
 
 @dataclass(frozen=True)
+class Slowdowns:
+    """Run times against running alone at the same scale, job by job; NaN: not known."""
+
+    predicted: NDArray[np.float64]  # by what the policy knew when the job started
+    measured: NDArray[np.float64]  # of runs that ended well and could have been slowed
+
+
+@dataclass(frozen=True)
 class RunTable:
     """Results aligned row by row with `workload` (file order), plus what is needed to judge them."""
 
@@ -50,6 +58,7 @@ class RunTable:
     shares: list[str] | None = None  # how each job ran on shared nodes, as JSON; "" if it never ran
     settings: dict[str, Any] = field(default_factory=dict)  # the scenario as plain data, for summary.json
     gates: dict[str, Any] = field(default_factory=dict)  # questions to each gate and its answers, by its name
+    slowdowns: Slowdowns | None = None  # None: the policy predicted none
     canary_us: int = 0  # work of the canary that ran before every job, in its run time
     journal_hash: str = ""
     scenario_hash: str = ""

@@ -1,6 +1,6 @@
 // Making elements. Text only ever becomes a text node: nothing a user wrote can become markup.
 
-import { lasted } from "./words.js";
+import { lasted, nodeName } from "./words.js";
 
 /** An element. `given`: class, text, data, on (listeners), style (custom properties), or any attribute. */
 export function el(tag, given = {}, ...children) {
@@ -86,7 +86,7 @@ export function jobLink(job) {
 }
 
 export function nodeLink(node) {
-  return el("a", { href: `#/nodes/${node}`, text: `node ${node}` });
+  return el("a", { href: `#/nodes/${node}`, text: `node ${nodeName(node)}` });
 }
 
 /** What a side said of its job, in words. */

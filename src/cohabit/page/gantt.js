@@ -4,7 +4,7 @@
 import { badge, card, el, empty, jobLink, table } from "./elements.js";
 import { packedColour, seriesColour, style } from "./colours.js";
 import { Raster } from "./raster.js";
-import { count, instant, lasted, number } from "./words.js";
+import { count, instant, lasted, nodeName, number } from "./words.js";
 
 const LEFT = 58;
 const BOTTOM = 26;
@@ -144,7 +144,7 @@ export class Gantt {
     const nodes = this.bottom - this.top;
     const steps = Math.max(1, Math.ceil(nodes / Math.max(1, Math.floor((height - BOTTOM) / 26))));
     for (let node = Math.ceil(this.top / steps) * steps; node < this.bottom; node += steps) {
-      context.fillText(`node ${node}`, LEFT - 6, Math.max(((node + 0.5 - this.top) / nodes) * (height - BOTTOM), 7));
+      context.fillText(`node ${nodeName(node)}`, LEFT - 6, Math.max(((node + 0.5 - this.top) / nodes) * (height - BOTTOM), 7));
     }
     context.textBaseline = "alphabetic";
     const marks = Math.max(2, Math.floor((width - LEFT) / 150));

@@ -3,7 +3,7 @@
 
 import { el, nodeLink, table } from "./elements.js";
 import { ramp, sharp, style } from "./colours.js";
-import { count, number } from "./words.js";
+import { count, nodeName, number } from "./words.js";
 
 const STATES = ["idle", "busy", "shared", "drained", "down"];
 const [DRAINED, DOWN] = [3, 4];
@@ -52,7 +52,7 @@ export class HeatMap {
   show(range) {
     this.range = range;
     this.draw();
-    this.said.textContent = range ? `nodes ${number(range[0])} to ${number(range[1] - 1)}` : "all nodes";
+    this.said.textContent = range ? `nodes ${nodeName(range[0])} to ${nodeName(range[1] - 1)}` : "all nodes";
   }
 
   /** Which measures this machine has. */
@@ -151,7 +151,7 @@ export class HeatMap {
     const one = behind - first === 1;
     const states = one ? [STATES[this.nodes.state[first]]] : STATES.map((name, state) => [this.many(state, first, behind), name])
       .filter(([many]) => many).map(([many, name]) => `${number(many)} ${name}`);
-    const parts = [one ? `node ${first}` : `nodes ${first} to ${behind - 1}`, states.join(", ")];
+    const parts = [one ? `node ${nodeName(first)}` : `nodes ${nodeName(first)} to ${nodeName(behind - 1)}`, states.join(", ")];
     for (const [, used, all, unit] of Object.values(MEASURES)) {
       if (this.nodes[used]) parts.push(`${number(this.sum(used, first, behind))} of ${unit(this.sum(all, first, behind))}`);
     }

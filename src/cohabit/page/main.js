@@ -2,6 +2,7 @@
 
 import { el, empty, toast } from "./elements.js";
 import { Session, Source } from "./source.js";
+import { nameNodes } from "./words.js";
 
 const VIEWS = [
   ["", "Overview", () => import("./overview.js")],
@@ -128,6 +129,7 @@ function status(word) {
 
 async function start() {
   const about = await source.open();
+  nameNodes(about.node_names);
   document.getElementById("leave").hidden = about.source !== "live";
   document.getElementById("leave").title = `Signed in as ${about.user} (${about.role})`;
   if (about.source === "live") {

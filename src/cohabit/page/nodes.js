@@ -4,7 +4,7 @@ import { badge, card, choice, el, empty, facts, jobLink, table, toast } from "./
 import { HeatMap } from "./heat.js";
 import { legend, lineChart } from "./charts.js";
 import { seriesColour } from "./colours.js";
-import { count, gigabytes, instant, number, percent } from "./words.js";
+import { count, gigabytes, instant, nodeName, number, percent } from "./words.js";
 
 export async function open(root, source, [name]) {
   return name === undefined || name === "" ? all(root, source) : one(root, source, Number(name));
@@ -69,7 +69,7 @@ async function one(root, source, node) {
   const act = (action) => el("button", { type: "button", text: action === "drain" ? "Drain" : "Resume", on: { click: async () => {
     try {
       await source.change("POST", `nodes/${node}/${action}`);
-      toast(`${action === "drain" ? "Drained" : "Resumed"}: node ${node}`);
+      toast(`${action === "drain" ? "Drained" : "Resumed"}: node ${nodeName(node)}`);
       await load();
     } catch (error) { toast(error.message, true); }
   } } });
@@ -84,7 +84,7 @@ async function one(root, source, node) {
       { title: "Bandwidth", number: true, cell: (tenant) => (tenant.bandwidth_gbs ? `${number(tenant.bandwidth_gbs)} GB/s` : "–") },
       { title: "Since", cell: (tenant) => instant(tenant.started_at, source.clock) }];
     body.replaceChildren(
-      el("div", { class: "page-head" }, el("h1", { text: `Node ${node}` }), badge(told.state),
+      el("div", { class: "page-head" }, el("h1", { text: `Node ${nodeName(node)}` }), badge(told.state),
         el("p", { text: `${count(told.cores, "core")}${told.ways ? `, ${count(told.ways, "cache way")}` : ""}` }),
         el("div", { class: "aside" },
           node > 0 ? el("a", { href: `#/nodes/${node - 1}`, text: "← before" }) : null,
@@ -103,5 +103,5 @@ async function one(root, source, node) {
   await load();
   root.classList.remove("view");
   root.append(body);
-  return { title: `Node ${node}`, refresh: load };
+  return { title: `Node ${nodeName(node)}`, refresh: load };
 }

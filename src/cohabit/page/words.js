@@ -51,13 +51,19 @@ export function gigabytes(bytes) {
   return bytes ? `${number(bytes / 2 ** 30)} GiB` : "–";
 }
 
-/** 0-3, 7, 9-12 */
+let names = null; // of the nodes, as a resource manager calls them; null: they have numbers only
+
+export function nameNodes(all) { names = all || null; }
+
+export function nodeName(node) { return names?.[node] ?? `${node}`; }
+
+/** 0-3, 7, 9-12; with names: n0–n3, n7 */
 export function ranges(numbers) {
   const parts = [];
   for (let at = 0; at < numbers.length; at += 1) {
     const from = numbers[at];
     while (numbers[at + 1] === numbers[at] + 1) at += 1;
-    parts.push(from === numbers[at] ? `${from}` : `${from}–${numbers[at]}`);
+    parts.push(from === numbers[at] ? nodeName(from) : `${nodeName(from)}–${nodeName(numbers[at])}`);
   }
   return parts.length > 12 ? `${parts.slice(0, 12).join(", ")} … (${numbers.length})` : parts.join(", ");
 }

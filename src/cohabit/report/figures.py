@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND
+from cohabit.report.against_alone import job_slowdowns, known_of_all
 from cohabit.report.intervals import Comparison
-from cohabit.report.metrics import bounded_slowdown, ran_jobs
+from cohabit.report.metrics import ran_jobs
+from cohabit.report.predicted import compared_rows
 from cohabit.report.series import Level, busy_level, horizon, pooled, queue_level, shares_below
 from cohabit.report.wording import GLOSSARY, LOG_TICKS_S, shown, time_unit
 
@@ -29,8 +31,9 @@ SERIES = 8  # colours in the palette
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 OVERLAY_SLICES = 200  # a coarser curve where several lie over each other
 USERS_SHOWN = 12
-RATIO_METRICS = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "mean_turnaround_s", "user_max_slowdown",
-                 "utilisation", "makespan_s")  # fmt: skip
+POINTS_SHOWN = 2000  # marks of one policy
+RATIO_METRICS = ("mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone", "run_against_alone",
+                 "user_max_slowdown_alone", "node_hours_occupied", "makespan_s")  # fmt: skip
 
 
 def safe(text: object) -> str:
@@ -215,20 +218,26 @@ def wait_figure(groups: Groups) -> Figure:
 
 
 def slowdown_figure(groups: Groups) -> Figure:
-    """Cumulative distribution of bounded slowdowns, all repeats together."""
-    values = {policy: bounded_slowdown(*pooled(list(runs))) for policy, runs in groups.items()}
-    hover = "slowed down at most %{x:.3~g} times"
-    figure = _shares(values, 1.0, "bounded slowdown, logarithmic (1 = did not wait)", hover)
+    """Cumulative distribution of slowdowns, all repeats together."""
+    alone = known_of_all(run for runs in groups.values() for run in runs)
+    values = {
+        policy: np.concatenate([job_slowdowns(run, ran_jobs(run), alone) for run in runs])
+        for policy, runs in groups.items()
+    }
+    low = min(1.0, *(float(column.min()) for column in values.values())) if alone else 1.0
+    title = "slowdown against alone, logarithmic" if alone else "bounded slowdown, logarithmic (1 = did not wait)"
+    figure = _shares(values, max(low, 0.01), title, "slowed down at most %{x:.3~g} times")
     top = 10 ** figure["layout"]["xaxis"]["range"][1]
     marks = [mark * 10**power for power in range(8) for mark in (1, 2, 5) if mark * 10**power <= top]
+    marks = ([0.5] if low < 0.9 else []) + marks
     if len(marks) > 9:
-        marks = [mark for mark in marks if str(mark)[0] == "1"]
+        marks = [mark for mark in marks if str(mark)[0] in "01"]
     figure["layout"]["xaxis"] |= {"tickvals": marks, "ticktext": [f"{mark:,}" for mark in marks]}
     return figure
 
 
 def user_figure(groups: Groups) -> Figure | None:
-    """Mean bounded slowdown of the users with the most jobs; None where fewer than two users are known."""
+    """Mean slowdown of the users with the most jobs; None where fewer than two users are known."""
     first = next(iter(groups.values()))[0]
     owner = first.workload.user[ran_jobs(first).row]
     counts = np.bincount(owner[owner >= 0], minlength=1)
@@ -236,14 +245,14 @@ def user_figure(groups: Groups) -> Figure | None:
         return None
     users = [int(user) for user in np.argsort(-counts, kind="stable")[:USERS_SHOWN] if counts[user]][::-1]
     names = [safe(first.workload.user_names[user]) for user in users]
-    traces = []
+    traces, alone = [], known_of_all(run for runs in groups.values() for run in runs)
     for number, (policy, runs) in enumerate(groups.items()):
-        means = _means_by_user(runs, [first.workload.user_names[user] for user in users])
+        means = _means_by_user(runs, alone, [first.workload.user_names[user] for user in users])
         hover = "%{y}: slowed down %{x:.3~g} times on average" + _extra(policy, groups)
         traces.append(marks(policy, means, names, number, hover, marker={"symbol": number % 6}))
     plan = layout(
         90 + 26 * len(users),
-        "mean bounded slowdown (1 = did not wait)",
+        "mean slowdown against alone" if alone else "mean bounded slowdown (1 = did not wait)",
         "",
         showlegend=len(groups) > 1,
         yaxis={"type": "category"},
@@ -252,8 +261,34 @@ def user_figure(groups: Groups) -> Figure | None:
     return {"data": traces, "layout": plan}
 
 
-def _means_by_user(runs: Sequence[RunTable], names: Sequence[str]) -> list[float | None]:
-    """Mean bounded slowdown of each named user over all repeats."""
+def predicted_figure(runs: Mapping[str, RunTable]) -> Figure:
+    """Predicted against measured slowdown, one mark per job; evenly chosen where there are very many."""
+    traces, most = [], 1.0
+    for number, (policy, run) in enumerate(runs.items()):
+        rows, slowdowns = compared_rows(run), run.slowdowns
+        assert slowdowns is not None
+        rows = rows[:: -(-len(rows) // POINTS_SHOWN)]
+        names = [
+            f"{safe(run.workload.job_id[row])} {safe(run.workload.program_names[code]) if code >= 0 else ''}"
+            for row, code in zip(rows, run.workload.program[rows], strict=True)
+        ]
+        x, y = slowdowns.predicted[rows], slowdowns.measured[rows]
+        most = max(most, float(x.max()), float(y.max()))
+        hover = "%{customdata}<br>predicted %{x:.3f}, measured %{y:.3f}" + _extra(policy, runs)
+        more = {"symbol": number % 6, "opacity": 0.6}
+        traces.append(marks(policy, packed(x), packed(y), number, hover, 6, customdata=names, marker=more))
+    plan = layout(
+        360,
+        "predicted slowdown (1 = as alone)",
+        "measured slowdown",
+        showlegend=len(runs) > 1,
+        shapes=[dotted(x0=1, y0=1, x1=most, y1=most)],
+    )
+    return {"data": traces, "layout": plan}
+
+
+def _means_by_user(runs: Sequence[RunTable], alone: bool, names: Sequence[str]) -> list[float | None]:
+    """Mean slowdown of each named user over all repeats."""
     total, count = np.zeros(len(names)), np.zeros(len(names))
     for run in runs:
         jobs = ran_jobs(run)
@@ -261,7 +296,7 @@ def _means_by_user(runs: Sequence[RunTable], names: Sequence[str]) -> list[float
         seat = np.array([place.get(name, -1) for name in run.workload.user_names] + [-1], dtype=np.int64)
         owner = seat[run.workload.user[jobs.row]]
         known = owner >= 0
-        slowed = bounded_slowdown(jobs.wait_s, jobs.run_s)[known]
+        slowed = job_slowdowns(run, jobs, alone)[known]
         total += np.bincount(owner[known], weights=slowed, minlength=len(names))
         count += np.bincount(owner[known], minlength=len(names))
     return [round(float(value / times), 4) if times else None for value, times in zip(total, count, strict=True)]

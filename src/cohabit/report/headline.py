@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cohabit.model.records import RunTable
+from cohabit.report.against_alone import slowed
 from cohabit.report.intervals import Comparison
 from cohabit.report.metrics import Metric
 from cohabit.report.wording import duration, jobs_of, shown
@@ -81,11 +82,12 @@ def several_runs(groups: Mapping[str, Sequence[RunTable]], comparison: Compariso
     seeds = " with different seeds" if len({run.seed for runs in groups.values() for run in runs}) > 1 else ""
     often = f", {repeats} times each{seeds}" if repeats > 1 else ""
     opening = f"{len(policies)} policies ran {jobs_of(len(first))}{_source(first)} on {_machine(first)}{often}."
-    return [f"{opening} {_best_wait(comparison)}".strip()]
+    slows = any(slowed(run) for runs in groups.values() for run in runs)
+    found = _best(comparison, "mean_turnaround_s", "mean turnaround") if slows else ""
+    return [f"{opening} {found or _best(comparison, 'mean_wait_s', 'mean wait')}".strip()]
 
 
-def _best_wait(comparison: Comparison) -> str:
-    metric = "mean_wait_s"
+def _best(comparison: Comparison, metric: str, called: str) -> str:
     if metric not in comparison.metrics:
         return ""
     known = [
@@ -98,8 +100,8 @@ def _best_wait(comparison: Comparison) -> str:
         return ""
     (best, winner), (worst, loser) = (choose(known, key=lambda pair: pair[0]) for choose in (min, max))
     if best == worst:
-        return f"The mean wait was the same under all of them: {duration(best)}."
-    words = f"The mean wait was shortest under {winner} ({duration(best)}), longest under {loser} ({duration(worst)})."
+        return f"The {called} was the same under all of them: {duration(best)}."
+    words = f"The {called} was shortest under {winner} ({duration(best)}), longest under {loser} ({duration(worst)})."
     baseline = comparison.policies[0]
     ratio = comparison.cells[winner, metric].ratio
     if winner == baseline or ratio.mean is None:

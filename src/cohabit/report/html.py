@@ -17,11 +17,21 @@ import numpy as np
 
 from cohabit.model.records import RunTable
 from cohabit.report import figures
+from cohabit.report.against_alone import known_of_all
 from cohabit.report.gantt_figures import gantt_charts
 from cohabit.report.headline import one_run, several_runs
-from cohabit.report.html_tables import cards, comparison_table, escaped, metric_table, origin, variation_table
+from cohabit.report.html_tables import (
+    cards,
+    comparison_table,
+    escaped,
+    metric_table,
+    origin,
+    predicted_table,
+    variation_table,
+)
 from cohabit.report.intervals import Comparison, by_policy, compare
 from cohabit.report.metrics import summarise
+from cohabit.report.predicted import compared_rows
 from cohabit.report.variation import by_program, first_policy_norms
 from cohabit.report.wording import unbroken
 from cohabit.whole_files import replacing
@@ -38,15 +48,20 @@ WAIT_WORDS = (
     "Read a point as: this share of all jobs waited at most that long; jobs that waited less than 1 s are at the "
     "left edge."
 )
-SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many times their own run time."
+SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many times their run time"
+SLOWDOWN_ALONE = " alone; below 1 they ran on more nodes and gained by it."
 USER_WORDS = (
-    "Mean bounded slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
+    "Mean slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
     "were served badly."
 )
 VARIATION_WORDS = (
     "Runs of the same program and size. A run varies if it is longer than the mean by more than 1.5 deviations; mean "
     "and deviation are those of the first policy; the first repeat is shown. A program with fewer than five runs "
     "is absent."
+)
+PREDICTED_WORDS = (
+    "Time against running alone. On the dotted line a prediction was right; above it the job was slowed more than "
+    "predicted. Jobs that had neighbours, or a share of the cache, and ended well."
 )
 SPREAD_WORDS = (
     "The bars are 95 % bootstrap confidence intervals over repeats: where one crosses 1, the difference may be chance."
@@ -119,6 +134,12 @@ def render_report(runs: Sequence[RunTable], title: str, intervals: Comparison | 
     if len(groups) == 1:
         page.add_section("All metrics", metric_table(summaries[runs[0].policy]))
     varied = {policy: by_program(group[0], norms) for policy, group in groups.items()}
+    predicted = {policy: group[0] for policy, group in groups.items() if len(compared_rows(group[0]))}
+    if predicted:
+        picture = page.picture(
+            figures.predicted_figure(predicted), "Predicted against measured slowdown", PREDICTED_WORDS
+        )
+        page.add_section("Predicted against measured slowdown", picture, predicted_table(predicted))
     if any(varied.values()):
         page.add_section("How run times vary", variation_table(varied), f'<p class="caption">{VARIATION_WORDS}</p>')
     page.add_section("Where this comes from", origin(runs))
@@ -146,10 +167,14 @@ def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     ):
         page.add_section(title, page.picture(figure, label, words + repeats))
     waits = page.picture(figures.wait_figure(groups), "Distribution of waits", WAIT_WORDS + better)
-    slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", SLOWDOWN_WORDS + better)
+    alone = known_of_all(run for group in groups.values() for run in group)
+    of_slowdowns = SLOWDOWN_WORDS + (SLOWDOWN_ALONE if alone else ".")
+    slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", of_slowdowns + better)
     page.parts.append('<div class="pair">')
     page.add_section("How long jobs waited", waits)
-    page.add_section("How much waiting slowed jobs down", slowed)
+    page.add_section(
+        "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down", slowed
+    )
     page.parts.append("</div>")
     users = figures.user_figure(groups)
     if users is not None:

@@ -11,9 +11,10 @@ import msgspec
 from cohabit.model.records import RunTable
 from cohabit.report.intervals import Cell, Comparison
 from cohabit.report.metrics import Metric
+from cohabit.report.predicted import percent, slowdown_figures
 from cohabit.report.wording import GLOSSARY, MISSING, Entry, jobs_of, shown, shown_range, shown_ratio
 
-CARDS = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "jobs_ran")
+CARDS = ("mean_turnaround_s", "mean_wait_s", "mean_slowdown_alone", "utilisation", "makespan_s", "jobs_ran")
 NOTICEABLE = 0.005  # a ratio nearer to 1 than this is not worth a colour
 TIMES = "\u00d7"
 Summary = Mapping[str, Metric]
@@ -88,6 +89,27 @@ def variation_table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             name = f"{one['program']}, {one['processes']:,} processes"
             text = "".join(f'<td class="number">{escaped(cell)}</td>' for cell in cells)
             rows.append(f'<th scope="row">{escaped(name)}</th><td>{escaped(policy)}</td>{text}')
+    return table([("Program", ""), ("Policy", ""), *((head, "number") for head in heads)], rows)
+
+
+def predicted_table(runs: Mapping[str, RunTable]) -> str:
+    """Programs by policy: predicted and measured slowdown, and how far a prediction errs."""
+    heads = ("Jobs", "Predicted", "Measured", "Mean error", "Error of predicting none")
+    rows = []
+    for policy, run in runs.items():
+        told = slowdown_figures(run)["slowdowns"]
+        for one in (*told["programs"], {"program": "all", **told}):
+            cells = (
+                f"{one['jobs']:,}",
+                percent(one["mean_predicted"]),
+                percent(one["mean_measured"]),
+                f"{100 * one['mean_abs_error']:.1f} points",
+                f"{100 * one['mean_abs_error_of_none']:.1f} points",
+            )
+            text = "".join(f'<td class="number">{escaped(cell)}</td>' for cell in cells)
+            rows.append(
+                f'<th scope="row">{escaped(one["program"] or "without a name")}</th><td>{escaped(policy)}</td>{text}'
+            )
     return table([("Program", ""), ("Policy", ""), *((head, "number") for head in heads)], rows)
 
 

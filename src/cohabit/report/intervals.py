@@ -20,9 +20,10 @@ from cohabit.report.variation import first_policy_norms
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 COMPARED = (
-    "mean_wait_s", "median_wait_s", "p95_wait_s", "max_wait_s", "mean_turnaround_s", "mean_bounded_slowdown",
-    "user_max_slowdown", "user_fairness", "utilisation", "makespan_s", "throughput_per_s", "mean_queue_length",
-    "node_hours", "varying_runs", "run_variation", "longest_run_ratio", "jobs_ran",
+    "mean_turnaround_s", "mean_slowdown_alone", "run_against_alone", "jobs_below_promise", "mean_wait_s",
+    "median_wait_s", "p95_wait_s", "max_wait_s", "user_max_slowdown_alone", "user_fairness_alone", "utilisation",
+    "node_hours_occupied", "makespan_s", "throughput_per_s", "mean_queue_length", "varying_runs", "run_variation",
+    "longest_run_ratio", "mean_bounded_slowdown", "user_max_slowdown", "user_fairness", "node_hours", "jobs_ran",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Metric = float | None
 
+LIVE = "live"  # the source of a workload whose stated run times are the measured ones
 BOUND_S = 10.0  # a shorter run counts as this long in the bounded slowdown
 
 
@@ -93,9 +94,9 @@ def busy_core_seconds(run: RunTable, jobs: RanJobs) -> float:
 
 
 def user_slowdowns(run: RunTable, jobs: RanJobs, per_job: Floats) -> Floats:
-    """Each known user's mean of a per-job slowdown, for the users with at least one job that ran."""
+    """Each known user's mean of a per-job slowdown (NaN: not known), for the users with at least one job that ran."""
     user = run.workload.user[jobs.row]
-    known = user >= 0
+    known = (user >= 0) & ~np.isnan(per_job)
     if not known.any():
         return np.empty(0)
     if not known.all():
@@ -187,6 +188,7 @@ def summarise(run: RunTable, norms: Norms | None = None) -> dict[str, Metric]:
 
     Runs vary against `norms`; None: against the mean of this run itself.
     """
+    from cohabit.report.against_alone import metrics_against_alone
     from cohabit.report.variation import variation_metrics
 
     jobs = ran_jobs(run)
@@ -195,6 +197,7 @@ def summarise(run: RunTable, norms: Norms | None = None) -> dict[str, Metric]:
         "mean_run_s": mean(jobs.run_s),
         "mean_turnaround_s": mean(jobs.turnaround_s),
         **_slowdowns(run, jobs),
+        **metrics_against_alone(run, jobs),
         **_machine(run, jobs),
         **_queue(run, jobs),
         **variation_metrics(run, norms),

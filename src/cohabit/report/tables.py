@@ -18,11 +18,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.model.records import NEVER, STATUS_NAMES, NodeRanges, RunTable
+from cohabit.model.records import NEVER, STATUS_NAMES, NodeRanges, RunTable, Slowdowns
 from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
 from cohabit.whole_files import replacing
 
+SLOWDOWNS = {"predicted_slowdown": "predicted", "actual_slowdown": "measured"}  # column -> field
 CSV_EXTRAS = ("domain", "group", "first_ready_s")  # columns of workload.extra that jobs.csv shows under their own name
 EXTRA_PREFIX = "extra."
 METADATA_KEY = "cohabit"
@@ -83,6 +84,8 @@ def jobs_frame(run: RunTable) -> pl.DataFrame:
         name_column("reason", run.reason, run.reasons),
     ]
     columns += [_plain_column(name, jobs.extra[name]) for name in CSV_EXTRAS if name in jobs.extra]
+    if run.slowdowns is not None:
+        columns += [_plain_column(name, getattr(run.slowdowns, field)) for name, field in SLOWDOWNS.items()]
     return pl.DataFrame(columns)
 
 
@@ -175,8 +178,17 @@ def read_jobs_parquet(path: str | os.PathLike[str]) -> tuple[Workload, dict[str,
         "reason": _index(frame["reason"], facts["reasons"], np.int32),
         "node_ranges": node_ranges_of(frame["node_list"]),
         "shares": _texts(frame["shares"]),
+        "slowdowns": _slowdowns(frame),
     }
     return workload, columns | facts
+
+
+def _slowdowns(frame: pl.DataFrame) -> Slowdowns | None:
+    """Return the slowdowns of a stored run; None: it has none."""
+    if any(name not in frame.columns for name in SLOWDOWNS):
+        return None
+    columns = {field: frame[name].cast(pl.Float64).fill_null(np.nan) for name, field in SLOWDOWNS.items()}
+    return Slowdowns(**{field: column.to_numpy() for field, column in columns.items()})
 
 
 def _array(column: pl.Series) -> NDArray[Any]:

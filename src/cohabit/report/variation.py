@@ -16,10 +16,9 @@ import numpy as np
 
 from cohabit.model.records import DONE, NEVER, RunTable
 from cohabit.model.units import SECOND
-from cohabit.report.metrics import Floats, Ints, Metric
+from cohabit.report.metrics import LIVE, Floats, Ints, Metric
 from cohabit.report.paper_metrics import run_deviation, variation_by_application, varying_runs
 
-LIVE = "live"  # the source of a workload whose stated run times are the measured ones
 FEWEST_RUNS = 5  # of a program, for a mean and a deviation
 LEAST_SIGMA = 0.01  # of the mean: what is nearer to the mean than 1.5 % of it is no variation
 

@@ -39,11 +39,13 @@ GLOSSARY = {
     "mean_turnaround_s": Entry("Mean turnaround", "duration", "From submission to end: wait plus run time.", "lower"),
     "mean_slowdown": Entry(
         "Mean slowdown", "number",
-        "Turnaround divided by run time: 1 means no waiting. Short jobs dominate it; jobs of no length are left out.",
+        "Turnaround divided by the run time as it was: 1 means no waiting. It looks better where neighbours slow jobs "
+        "down. Short jobs dominate it; jobs of no length are left out.",
         "lower",
     ),
     "mean_bounded_slowdown": Entry(
-        "Mean bounded slowdown", "number", "Slowdown with run times below 10 s counted as 10 s; at least 1.", "lower"
+        "Mean bounded slowdown", "number",
+        "Turnaround divided by the run time as it was, which counts as at least 10 s; at least 1.", "lower",
     ),
     "p95_bounded_slowdown": Entry(
         "95th percentile bounded slowdown", "number", "19 of 20 jobs were slowed down no more than this.", "lower"
@@ -58,6 +60,28 @@ GLOSSARY = {
         "Fairness between users", "number",
         "Jain's index of the users' slowdowns: 1 if all fare the same, near 0 if a few bear everything.", "higher",
     ),
+    "mean_slowdown_alone": Entry(
+        "Slowdown against alone", "number",
+        "Turnaround divided by the run time alone, both at least 10 s: it counts waiting and neighbours. It is below 1 "
+        "where jobs gain more by running on more nodes than they lose.", "lower",
+    ),
+    "user_max_slowdown_alone": Entry(
+        "Slowdown against alone, worst user", "number", "The mean slowdown against alone of the worst served user.",
+        "lower",
+    ),
+    "user_fairness_alone": Entry(
+        "Fairness against alone", "number",
+        "Jain's index of the users' slowdowns against alone: 1 if all fare the same.", "higher",
+    ),
+    "run_against_alone": Entry(
+        "Run time against alone", "number",
+        "Run time divided by the run time alone, geometric mean: above 1 neighbours slow jobs down.", "lower",
+    ),
+    "jobs_below_promise": Entry(
+        "Jobs below their promise", "count",
+        "Jobs that ran longer than 1 + (1 - alpha) times their time alone: 1.1 times at an alpha of 0.9.", "lower",
+    ),
+    "jobs_alone_known": Entry("Time alone known", "count", "Jobs that ran, and of which the time alone is known."),
     "utilisation": Entry(
         "Utilisation", "share", "Core-seconds in use out of all the machine offered from first submission to last end.",
         "higher",
@@ -65,7 +89,12 @@ GLOSSARY = {
     "makespan_s": Entry("Makespan", "duration", "From the first submission to the last end.", "lower"),
     "throughput_per_s": Entry("Throughput", "per_hour", "One divided by the mean turnaround.", "higher"),
     "jobs_per_hour": Entry("Jobs per hour", "number", "Jobs that ran, divided by the makespan.", "higher"),
-    "node_hours": Entry("Node-hours", "hours", "Nodes times run time, summed over jobs."),
+    "node_hours": Entry(
+        "Node-hours", "hours", "Nodes times run time, summed over jobs: a shared node counts for each of them."
+    ),
+    "node_hours_occupied": Entry(
+        "Node-hours occupied", "hours", "Time in which a node had at least one job: a shared node counts once.", "lower"
+    ),
     "core_hours": Entry("Core-hours", "hours", "Cores times run time, summed over jobs."),
     "mean_queue_length": Entry(
         "Mean queue length", "number", "Jobs submitted and not yet started, averaged over time.", "lower"

@@ -162,6 +162,10 @@ class World:
         """The jobs of the trace."""
         return self._trace.values()
 
+    def traced(self, job_id: str) -> TracedJob:
+        """Return a job of the trace by name."""
+        return self._trace[job_id]
+
     @property
     def only_wakes(self) -> bool:
         """Return whether the next event is only a wake requested by the core."""

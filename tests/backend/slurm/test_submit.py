@@ -176,3 +176,31 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(desk: Desk) -> None:
     assert "Slurm refuses it" in desk.say("submit", "-n", "400", "--", "true", fails=True)
     new = [job for name, job in jobs_of(desk.slurm).items() if name not in before]
     assert not [job.name for job in new if job.waits or job.runs]
+
+
+def test_nodes_are_called_by_slurms_names(desk: Desk) -> None:
+    long = [desk.submit("-n", "4", "--", "sleep", "300") for _ in range(2)]
+    for job in long:
+        desk.until(job, "running")
+    waits = desk.submit("-n", "3", "--", "sleep", "1")
+    desk.until(waits, "queued")
+    names = {tuple(desk.show(job)["node_names"]) for job in long}
+    assert names == {("n0",), ("n1",)}
+    first = next(job for job in long if desk.show(job)["node_names"] == ["n0"])
+    assert "4 cores on node n0" in desk.say("show", first)
+    assert "on node n0" in desk.say("why", first, user=0)
+    assert "the nearest, node n0, lacks 3 cores" in desk.say("why", waits, user=0)
+    line = next(one for one in desk.say("queue", user=0).splitlines() if f" {first} " in one)
+    assert " n0 " in line
+    assert " n0 " in desk.say("top", "--once", user=0)
+    desk.say("nodes", "--drain", "n1", user=0)
+    found = {one["name"]: one for one in json.loads(desk.say("nodes", "--json", user=0))["nodes"]}
+    assert (found["n0"]["state"], found["n1"]["state"], found["n1"]["node"]) == ("busy", "drained", 1)
+    desk.say("nodes", "--resume", "n1", user=0)
+    assert "node n7: there is no such node" in desk.say("nodes", "--drain", "n7", user=0, fails=True)
+    desk.say("nodes", "--reserve", "cooling", "--nodes", "n[0-1]", "--from", "+10s", "--for", "1h", user=0)
+    assert "n[0-1]" in desk.say("nodes", user=0)
+    assert "window cooling closes nodes n[0-1] " in desk.say("why", waits, user=0)
+    desk.say("nodes", "--unreserve", "cooling", user=0)
+    ahead = json.loads(desk.say("submit", "--dry-run", "--json", "--limit", "1m", "-n", "2", "--", "true"))
+    assert ahead["node_names"] == [f"n{node}" for node in ahead["nodes"]]

@@ -102,6 +102,18 @@ def test_yielding_keeps_no_node_idle() -> None:
         assert all(one.held_us == 0 for world in run.worlds.values() for one in world.outcomes.values())
 
 
+def test_a_mate_that_refused_is_not_asked_again_until_it_says_more() -> None:
+    blocked, pair_of_one = ("b", 0, 6, 1000, 1000), (("a", 10, 1, 100, 100), ("b", 10, 6, 100, 100))
+    others = tuple(("a", 20 + 20 * index, 1, 5, 5) for index in range(40))  # each arrival and end asks for a pass
+    messages = []
+    for jobs in ((*pair_of_one, blocked), (*pair_of_one, blocked, *others)):
+        run = build(pair(YY, YY, jobs, ((0, 1),)), check=True)
+        run.run()
+        assert starts_of(run)["0"][0] == starts_of(run)["1"][0] == 1000 * SECOND
+        messages.append(run.messages)
+    assert messages[1] <= messages[0] + 4  # not two for each of the eighty passes
+
+
 FIGURE_2 = (("a", 0, 6, 100, 100), ("b", 10, 6, 100, 100), ("b", 0, 6, 100, 100), ("a", 10, 6, 100, 100))
 
 

@@ -107,9 +107,9 @@ class Client:
         """Drop a window; operators."""
         return self._ask("DELETE", f"/windows/{quoted(name)}")
 
-    def act_on_node(self, number: int, action: str) -> View:
-        """Drain or resume a node."""
-        return self._ask("POST", f"/nodes/{number}/{action}")
+    def act_on_node(self, node: int | str, action: str) -> View:
+        """Drain or resume a node, by its number or its name."""
+        return self._ask("POST", f"/nodes/{quoted(str(node))}/{action}")
 
     def coscheduling(self, job: str = "") -> View:
         """Return how jobs with mates in other domains are treated, or one of them."""

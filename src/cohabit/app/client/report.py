@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from cohabit.app.simulate.results import ranges_of
-from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable
+from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, NEVER, RunTable, Slowdowns
 from cohabit.model.units import SECOND, microseconds
 from cohabit.model.workload import ACCEPTED, Workload
-from cohabit.report.metrics import summarise
+from cohabit.report.metrics import LIVE, summarise
+from cohabit.report.predicted import slowdown_figures
 from cohabit.report.summary_file import write_summary
-from cohabit.report.variation import LIVE, by_program
+from cohabit.report.variation import by_program
 from cohabit.version import __version__
 
 STATUS = {
@@ -54,7 +55,16 @@ def run_table(jobs: Sequence[View], nodes: Sequence[View], policy: str) -> RunTa
         seed=0,
         events=0,
         node_ranges=ranges_of(owner, first, np.ones_like(first), len(views)),
+        slowdowns=_slowdowns(views),
     )
+
+
+def _slowdowns(views: Sequence[View]) -> Slowdowns | None:
+    """Return what was predicted and measured; None: nothing was."""
+    columns = [
+        np.array([view.get(key) for view in views], np.float64) for key in ("predicted_slowdown", "actual_slowdown")
+    ]
+    return None if all(np.isnan(column).all() for column in columns) else Slowdowns(*columns)
 
 
 def allotted_utilisation(jobs: Sequence[View], nodes: Sequence[View]) -> float | None:
@@ -80,6 +90,7 @@ def write_live_report(table: RunTable, folder: Path, title: str, more: View) -> 
         "version": __version__,
         "metrics": summarise(table),
         "programs": by_program(table),
+        **slowdown_figures(table),
         **more,
     }
     write_report([table], folder / "report.html", title=title)

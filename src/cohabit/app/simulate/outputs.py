@@ -12,6 +12,7 @@ from cohabit.app.simulate.simulation import finished_jobs
 from cohabit.model.errors import InputError
 from cohabit.model.records import REJECTED, RunTable
 from cohabit.report.metrics import summarise
+from cohabit.report.predicted import slowdown_figures
 from cohabit.report.summary_file import write_summary
 from cohabit.report.variation import by_program
 from cohabit.sim.journal import Journal
@@ -68,6 +69,7 @@ def document(table: RunTable, opened_at: float) -> dict[str, Any]:
         "version": __version__,
         "metrics": summarise(table),
         "programs": by_program(table),
+        **slowdown_figures(table),
     }
 
 

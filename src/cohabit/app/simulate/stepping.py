@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from cohabit.app.scenario.reading import announcements
+from cohabit.app.simulate.expectations import Expectations
 from cohabit.app.simulate.preparation import Prepared, public
 from cohabit.app.simulate.results import ResultTable, ranges_of
 from cohabit.core.core import SchedulerCore
@@ -75,6 +76,7 @@ class Stepper:
         move_us = round(scenario.world.move_s * SECOND)
         self.world = World(self.core, kill=scenario.world.kill, observe=self._watch, move_us=move_us)
         _add_machine(self.world, prepared, recorder, keep_segments)
+        self.expectations = None if self.world.machine is None else Expectations(self.core)
         drained = _add_weather(self.world, prepared)
         faults = scenario.faults
         if faults.node_mtbf_h > 0:
@@ -110,6 +112,8 @@ class Stepper:
             if isinstance(command, StartJob | CancelJob):
                 kind = lines.START if isinstance(command, StartJob) else lines.CANCEL
                 self._written.append((now_us, kind, int(command.job_id), command.attempt))
+                if self.expectations is not None and isinstance(command, StartJob):
+                    self.expectations.started(command, now_us + self.world.clock_offset_us)
             elif isinstance(command, MoveJob):
                 self._written.append((now_us, lines.MOVE, int(command.job_id), command.nodes[0][0]))
             elif isinstance(command, ABOUT_MATES):
@@ -147,6 +151,8 @@ class Stepper:
         ranges = ranges_of(spans[:, 0], spans[:, 1].astype(np.int32), spans[:, 2].astype(np.int32), total)
         found = table.finish(journal, world.events, ranges)
         canary_us = 0 if world.weather is None else world.weather.canary_us
+        if self.expectations is not None:
+            found = replace(found, slowdowns=self.expectations.slowdowns(world, prepared.rows, found))
         return replace(found, shares=shares, gates=_gates(self.core), canary_us=canary_us), journal
 
 

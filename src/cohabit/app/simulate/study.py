@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 Source = str | Path | Mapping[str, Any]
-SHOWN = ("mean_wait_s", "mean_bounded_slowdown", "utilisation", "makespan_s", "node_hours")
+SHOWN = (
+    "mean_turnaround_s", "mean_wait_s", "mean_slowdown_alone", "run_against_alone", "utilisation", "makespan_s",
+    "node_hours_occupied",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)

@@ -325,7 +325,8 @@ def cluster_of(site: SteeredSite, found: Discovered, policies: PolicySet) -> Clu
         replace(group, ways=node.ways, min_ways=node.min_ways, closids=node.closids, bandwidth_gbs=curve)
         for group in found.cluster.groups
     )
-    return replace(found.cluster, groups=groups, sharing="exclusive" if policies.placer.exclusive else "shared")
+    sharing = "exclusive" if policies.placer.exclusive else "shared"
+    return replace(found.cluster, groups=groups, sharing=sharing, names=found.names)
 
 
 def expected_of(core: SchedulerCore) -> dict[str, Expected]:

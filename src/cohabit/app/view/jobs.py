@@ -150,8 +150,8 @@ def one_job(run: FinishedRun, job: str) -> OneJob:
             "exit_signal": None,
             "after": list(_after(run, row)),
             "array": None,
-            "predicted_slowdown": None,
-            "actual_slowdown": None,
+            "predicted_slowdown": _slowdown(table.slowdowns.predicted[row]) if table.slowdowns else None,
+            "actual_slowdown": _slowdown(table.slowdowns.measured[row]) if table.slowdowns else None,
             "mate": str(mate) if mate else None,
         },
         "placement": placement,
@@ -163,6 +163,10 @@ def one_job(run: FinishedRun, job: str) -> OneJob:
         "summary": "",
         "at": (run.until_us - run.origin_us) / SECOND,
     }
+
+
+def _slowdown(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _number(value: Any) -> float | None:

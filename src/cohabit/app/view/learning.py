@@ -10,16 +10,25 @@ import numpy as np
 
 from cohabit.app.view.run import FinishedRun
 from cohabit.live.api.page import learning as page_learning
-from cohabit.live.api.page.documents import Domains, PastGroup, Predictions, Programs, VariabilityGate
+from cohabit.live.api.page.documents import (
+    Domains,
+    PastGroup,
+    PastSlowdowns,
+    Predictions,
+    Programs,
+    VariabilityGate,
+)
 from cohabit.model.profile import Profile
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
 from cohabit.report.metrics import ran_jobs, summarise
+from cohabit.report.predicted import compared_rows, slowdown_figures
 from cohabit.report.variation import first_policy_norms
 from cohabit.report.wording import GLOSSARY, shown
 
 MOST_GROUPS = 500
 POINTS = 120
+MOST_POINTS = 200  # jobs of which predicted and measured slowdown are told
 
 
 def programs(run: FinishedRun) -> Programs:
@@ -55,7 +64,25 @@ def predictions(run: FinishedRun) -> Predictions:
             }
             for gate in run.prepared.policies.gates
         ]
-    return {"matrix": matrix, "gates": gates, "counters": None, "slowdowns": None}
+    return {"matrix": matrix, "gates": gates, "counters": None, "slowdowns": _slowdowns(run)}
+
+
+def _slowdowns(run: FinishedRun) -> PastSlowdowns | None:
+    """Return predicted and measured slowdowns, newest last; None: none was predicted."""
+    table, rows = run.table, compared_rows(run.table)
+    if table.slowdowns is None or not len(rows):
+        return None
+    newest = rows[np.argsort(table.end_us[rows], kind="stable")][-MOST_POINTS:]
+    points: list[dict[str, str | float]] = [
+        {
+            "job": str(run.ids[row]),
+            "program": str(table.workload.program_names[code]) if code >= 0 else "",
+            "predicted": float(table.slowdowns.predicted[row]),
+            "actual": float(table.slowdowns.measured[row]),
+        }
+        for row, code in zip(newest.tolist(), table.workload.program[newest].tolist(), strict=True)
+    ]
+    return {"points": points, "mean_abs_error": slowdown_figures(table)["slowdowns"]["mean_abs_error"]}
 
 
 def domains(run: FinishedRun) -> Domains:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from cohabit.core import windows
 from cohabit.core.columns import BLOCKED, HEAD, HOLDING, NODES, QUEUED, RELEASED, RUNNING, STARTING, STATE
 from cohabit.core.leaving import leave_nodes
-from cohabit.core.mates import agreeing, protocol, schemes
+from cohabit.core.mates import agreeing, protocol, schemes, standing
 from cohabit.core.mates.local import CoupledState, MateJob
-from cohabit.core.mates.standing import holds_in_the_way, look_for_deadlock, own_standing, wanted_elsewhere
 from cohabit.core.mates.state import (
     Ended,
     Expects,
@@ -84,6 +83,7 @@ class Desk:
 
     def heard(self, now_us: int, message: Message) -> None:
         """Handle a message from another domain."""
+        self.about.forget_refusal(message.group)
         self.tell(now_us, Heard(message))
         self._look_for_deadlock()
 
@@ -177,18 +177,23 @@ class Desk:
 
     def refresh_holds(self, now_us: int) -> None:
         """Set the expected ends of kept nodes for backfilling, as if their jobs began now."""
-        for row in self._holding():
+        for row in standing.holding(self.state, self.about):
             self.state.expect_end(row, now_us)
 
     def chosen(self, now_us: int, row: int) -> None:
-        """Keep the nodes that a pass has found for a job with mates, and ask the mates."""
+        """Keep the nodes that a pass has found for a job with mates, and ask the mates, unless their answer is known
+        and the scheme would yield the nodes for it."""
         self._keep(now_us, row)
-        job_id = self.state.spec(row).job_id
-        scheme = self.about.scheme_of(job_id)
+        about, job_id = self.about, self.state.spec(row).job_id
+        job, scheme = about.jobs[job_id], about.scheme_of(job_id)
         wants_estimate = scheme.scheme == AGREE or scheme.bounded_hold_us > 0
-        self.tell(now_us, Ready(self.about.jobs[job_id].group, True, wants_estimate))
+        known = not wants_estimate and about.refusal_is_known(job, now_us)
+        if known and standing.hold_or_yield(self.state, about, now_us, row) != HOLD:
+            self._not_together(now_us, row)
+            return
+        self.tell(now_us, Ready(job.group, True, wants_estimate))
         if self._is_asking(job_id):
-            self.about.asking, self.about.asking_us = job_id, now_us
+            about.asking, about.asking_us = job_id, now_us
 
     def reserved(self, now_us: int, name: str, attempt: int, done: bool) -> None:
         """Take the answer to a request for nodes for this job, for an attempt or to begin one (0)."""
@@ -223,7 +228,7 @@ class Desk:
         """Process inputs and the orders that follow from them."""
         waiting, about = list(told), self.about
         if about.scheme.on_deadlock != IGNORE:
-            about.protocol.standing = own_standing(self.state, about)
+            about.protocol.standing = standing.own_standing(self.state, about)
         while waiting:
             outcome = protocol.step(about.protocol, now_us, waiting.pop(0))
             for order in outcome.orders:
@@ -236,21 +241,22 @@ class Desk:
         job = self.about.jobs.get(name)
         if row < 0 or job is None:
             return [Reserved(order.group, order.attempt, False, "no such job")] if isinstance(order, Reserve) else []
-        holding = self.state.jobs[STATE, row] == HOLDING
+        holds = self.state.jobs[STATE, row] == HOLDING
         match order:
             case Reserve():
                 return self._reserve(now_us, order, job, row)
-            case NotNow() if holding and not job.attempt:
+            case NotNow() if holds and not job.attempt:
+                job.refused_us = now_us
                 return self._not_together(now_us, row)
-            case Release() if holding and job.attempt <= order.attempt:
-                job.attempt = 0
+            case Release() if holds and job.attempt <= order.attempt:
+                job.attempt, job.refused_us = 0, now_us
                 return self._not_together(now_us, row)
             case MatesExpect(at_us=at_us):
                 job.mates_expect_us = at_us
-                if not holding and self.about.scheme_of(name).scheme == AGREE:
+                if not holds and self.about.scheme_of(name).scheme == AGREE:
                     return self._expects(now_us, name, max(at_us, now_us))
             case StartMate():
-                if not holding or windows.closing(self.state, row, now_us):
+                if not holds or windows.closing(self.state, row, now_us):
                     return [StartFailed(order.group, order.attempt, "its nodes are gone, or are about to close")]
                 job.run, job.attempt, job.agreed_us, job.yielded_us = order.attempt, 0, NEVER, NEVER
                 self.about.aside.pop(name, None)
@@ -261,7 +267,7 @@ class Desk:
             case StopMate():
                 self._stop(now_us, row, order.reason)
             case FailMate():
-                if holding:
+                if holds:
                     self._give_back(now_us, row, order.reason)
                 self.applier.cancel(now_us, name, order.reason)
         return []
@@ -285,17 +291,8 @@ class Desk:
     def _not_together(self, now_us: int, row: int) -> list[Input]:
         """Hold, yield, or yield with a reservation, because the mates cannot start now."""
         name, about = self.state.spec(row).job_id, self.about
-        job, scheme, nodes = about.jobs[name], about.scheme_of(name), self.state.jobs[NODES]
-        held = sum(int(nodes[other]) for other in self._holding() if other != row)
-        choice = schemes.when_not_together(
-            scheme,
-            job_nodes=int(nodes[row]),
-            held_nodes=held,
-            all_nodes=len(self.state.node_state),
-            yields=job.yields - (name in about.repeats),  # it decides as it did the last time
-            mates_in_us=NEVER if job.mates_expect_us == NEVER else job.mates_expect_us - now_us,
-        )
-        if choice == HOLD:
+        job, scheme = about.jobs[name], about.scheme_of(name)
+        if standing.hold_or_yield(self.state, about, now_us, row) == HOLD:
             job.first_hold_us = now_us if job.first_hold_us == NEVER else job.first_hold_us
             self._look_for_deadlock()
             return []
@@ -343,10 +340,6 @@ class Desk:
         self.state.withdraw_promise(self.state.rows[name])
         self.applier.enter_queue(now_us, self.state.rows[name])
 
-    def _holding(self) -> list[int]:
-        rows = [self.state.rows.get(name, -1) for name in self.about.aside]
-        return [row for row in rows if row >= 0 and self.state.jobs[STATE, row] == HOLDING]
-
     def _release_holds(self, now_us: int) -> bool:
         """Release holds that are old enough, once per period, and those that end a deadlock. Their jobs go behind all
         others for one pass."""
@@ -354,7 +347,7 @@ class Desk:
         since = {name: about.jobs[name].first_hold_us for name in about.aside if self._holds_freely(name)}
         released, early = [], []
         if about.served and (about.served_us == NEVER or now_us - about.served_us >= SERVE_AGAIN_AFTER_US):
-            early = holds_in_the_way(self.state, about.served, list(since))
+            early = standing.holds_in_the_way(self.state, about.served, list(since))
             about.served_us = now_us if early else about.served_us
         if schemes.next_release_us(scheme, about.rank, about.released_us) <= now_us:  # a live clock is never exact
             about.released_us = now_us
@@ -364,7 +357,7 @@ class Desk:
             self._give_back(now_us, self.state.rows[name], reason)
             self.tell(now_us, Ready(about.jobs[name].group, False))
             about.last.append(name)
-        wanted = wanted_elsewhere(self.state, about) if about.last else []
+        wanted = standing.wanted_elsewhere(self.state, about) if about.last else []
         for name in sorted(wanted, key=lambda one: about.jobs[one].group != about.served):
             self._want(name, 0)
         about.served = ""
@@ -373,16 +366,16 @@ class Desk:
     def _look_for_deadlock(self) -> None:
         about = self.about
         if about.scheme.on_deadlock != IGNORE and (about.protocol.standings or about.deadlock):
-            look_for_deadlock(self.state, about)
+            standing.look_for_deadlock(self.state, about)
             about.served = min(about.deadlocked, default="") if about.scheme.on_deadlock == RELEASE else ""
 
     def _tell_standing(self, now_us: int) -> None:
         """Tell the mates of a new standing in which one group holds nodes and another waits, as in every deadlock."""
         about = self.about
-        standing = None if about.scheme.on_deadlock == IGNORE else own_standing(self.state, about)
-        if standing is not None and standing != about.told and len({one.holds for one in standing.groups}) == 2:
-            about.told = standing
-            groups = [one.group for one in standing.groups if one.group in about.protocol.groups]
+        own = None if about.scheme.on_deadlock == IGNORE else standing.own_standing(self.state, about)
+        if own is not None and own != about.told and len({one.holds for one in own.groups}) == 2:
+            about.told = own
+            groups = [one.group for one in own.groups if one.group in about.protocol.groups]
             self.tell(now_us, *(Inform(group) for group in groups))
 
     def let_last_in(self, now_us: int) -> bool:
@@ -398,7 +391,7 @@ class Desk:
         return row >= 0 and self.state.jobs[STATE, row] == HOLDING and not job.attempt and job.first_hold_us != NEVER
 
     def _next_release_us(self, now_us: int, at_least: int = NEVER) -> int:
-        if at_least == NEVER and not self._holding():
+        if at_least == NEVER and not standing.holding(self.state, self.about):
             return FOREVER
         return schemes.next_release_us(self.about.scheme, self.about.rank, now_us)
 

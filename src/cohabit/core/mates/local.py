@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.mates.state import MatesState
+from cohabit.model.group import Terms
 from cohabit.model.job import Job
-from cohabit.model.peer import IDLE, NEVER, Standing
+from cohabit.model.peer import IDLE, NEVER, UNSUBMITTED, Standing
 from cohabit.model.scheme import Scheme
 from cohabit.model.units import FOREVER, SECOND
 
@@ -23,6 +24,7 @@ class MateJob(msgspec.Struct):
     yielded_us: int = NEVER  # out of the queue since then, until a local event
     attempt: int = 0  # the attempt of the protocol its nodes are promised to; 0: none
     run: int = 0  # the attempt in which it runs, or has run
+    refused_us: int = NEVER  # when its mates last said that they cannot start now; each word from them clears it
     mates_expect_us: int = NEVER  # when its mates could start, as they report
     agreed_us: int = NEVER  # nodes are reserved for it from then on
     agreed_kinds: tuple[int, ...] = ()  # how many of each kind
@@ -92,7 +94,27 @@ class CoupledState(msgspec.Struct):
         """Return when to try again, because a message from the mates may have been lost."""
         if job.yielded_us == NEVER or job.agreed_us != NEVER:
             return FOREVER
-        return job.yielded_us + self.protocol.groups[job.group].group.terms.ask_us
+        return job.yielded_us + self.terms_of(job).ask_us
+
+    def terms_of(self, job: MateJob) -> Terms:
+        """Return the terms of the job's group."""
+        return self.protocol.groups[job.group].group.terms
+
+    def refusal_is_known(self, job: MateJob, now_us: int) -> bool:
+        """Return whether a mate cannot start now, as it said and has not changed since; asking would tell nothing new.
+
+        A message may be lost, so a refusal counts for no longer than after which mates are asked again.
+        """
+        if job.refused_us == NEVER or now_us >= job.refused_us + self.terms_of(job).ask_us:
+            return False
+        return any(view.phase in (IDLE, UNSUBMITTED) for view in self.protocol.groups[job.group].views.values())
+
+    def forget_refusal(self, group: str) -> None:
+        """Ask the mates of this group again: one of them has sent a message."""
+        known = self.protocol.groups.get(group)
+        job = None if known is None else self.jobs.get(known.group.job(self.protocol.domain))
+        if job is not None:
+            job.refused_us = NEVER
 
     def want_early(self) -> bool:
         """Want nodes for the next job that may start before the time agreed on; False if there is none."""

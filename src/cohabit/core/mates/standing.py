@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cohabit.core.columns import BLOCKED, HOLDING, NODES, QUEUED, STATE
-from cohabit.core.mates import deadlock
+from cohabit.core.mates import deadlock, schemes
 from cohabit.core.mates.deadlock import MateReport
 from cohabit.core.mates.local import CoupledState, MateJob
 from cohabit.core.state import State
-from cohabit.model.peer import MOST_STANDING, READY, VOTED, GroupNodes, Standing
+from cohabit.model.peer import MOST_STANDING, NEVER, READY, VOTED, GroupNodes, Standing
 
 
 def waits_for_held(state: State, name: str, job: MateJob) -> bool:
@@ -27,6 +27,26 @@ def wanted_elsewhere(state: State, about: CoupledState) -> list[str]:
     """
     found = [(job.group, name) for name, job in about.jobs.items() if waits_for_held(state, name, job)]
     return [name for _, name in sorted(found)]
+
+
+def holding(state: State, about: CoupledState) -> list[int]:
+    """Return the rows of the jobs that hold nodes without running."""
+    rows = [state.rows.get(name, -1) for name in about.aside]
+    return [row for row in rows if row >= 0 and state.jobs[STATE, row] == HOLDING]
+
+
+def hold_or_yield(state: State, about: CoupledState, now_us: int, row: int) -> str:
+    """Return what the scheme says of a job with nodes whose mates cannot start now."""
+    name = state.spec(row).job_id
+    job, nodes = about.jobs[name], state.jobs[NODES]
+    return schemes.when_not_together(
+        about.scheme_of(name),
+        job_nodes=int(nodes[row]),
+        held_nodes=sum(int(nodes[other]) for other in holding(state, about) if other != row),
+        all_nodes=len(state.node_state),
+        yields=job.yields - (name in about.repeats),  # it decides as it did the last time
+        mates_in_us=NEVER if job.mates_expect_us == NEVER else job.mates_expect_us - now_us,
+    )
 
 
 def own_standing(state: State, about: CoupledState) -> Standing | None:

@@ -55,12 +55,13 @@ async def _foresee(parts: Parts, submission: Submission, caller: Caller) -> dict
     job.check()
     found, now_us = await parts.ahead.foresee(job)
     if found.start_us is None:
-        return {"job": None, "start_at": None, "start_in_s": None, "nodes": None, "why": found.why}
+        return {"job": None, "start_at": None, "start_in_s": None, "nodes": None, "node_names": None, "why": found.why}
     return {
         "job": None,
         "start_at": found.start_us / SECOND,
         "start_in_s": (found.start_us - now_us) / SECOND,
         "nodes": found.nodes,
+        "node_names": [parts.living.cluster.called(node) for node in found.nodes],
         "why": found.why,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from sqlalchemy.exc import DBAPIError
 
@@ -30,7 +30,7 @@ SHORT_QUEUE = 2000  # jobs; in a longer queue a wait is explained in full only o
 
 class Looking:
     """`output_of` returns the output path of a job that named no file; `waiting` returns how many jobs wait;
-    `kept_back`: whether a limit of its user keeps a job back."""
+    `kept_back`: whether a limit of its user keeps a job back; `names`: of all nodes, where they have any."""
 
     def __init__(
         self,
@@ -39,9 +39,10 @@ class Looking:
         output_of: Callable[[str, int], str],
         waiting: Callable[[], int],
         kept_back: Callable[[str], bool],
+        names: Sequence[str] = (),
     ) -> None:
         self._controller, self._accounts = controller, accounts
-        self._output_of, self._waiting, self._kept_back = output_of, waiting, kept_back
+        self._output_of, self._waiting, self._kept_back, self._names = output_of, waiting, kept_back, names
 
     async def job(self, job: str, caller: Caller) -> Standing:
         """Return a job that the caller may see. Another user's job is refused like a job that does not exist, in the
@@ -89,7 +90,7 @@ class Looking:
             own = "" if record.members else self._output_of(record.job_id, launch.uid)
             stdout = _file(launch.stdout, record, launch) or own
             stderr = _file(launch.stderr, record, launch) or stdout
-        return job_view(found, await self._accounts.name_of(record.user), seen, stdout, stderr)
+        return job_view(found, await self._accounts.name_of(record.user), seen, stdout, stderr, self._names)
 
     async def page(self, state: str, user: int | None, limit: int, before: int | None) -> Listed:
         """Return a page of jobs, the latest first."""

@@ -21,7 +21,7 @@ class Reservation(Shape):
     """A window in which nodes start no jobs that would run into it."""
 
     name: Annotated[str, Field(json_schema_extra={"pattern": f"^{NAME.pattern}$"}), AfterValidator(_name)]
-    nodes: Annotated[str, Field(min_length=1, max_length=4096, description="as 0-3,7")]
+    nodes: Annotated[str, Field(min_length=1, max_length=4096, description="as 0-3,7 or n[0-3,7]")]
     begin: Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False, description="Unix time in seconds")]
     end: Annotated[float, Field(ge=0, le=FAR, allow_inf_nan=False)]
 
@@ -30,6 +30,7 @@ class NodeView(BaseModel):
     """A node as callers see it."""
 
     node: int
+    name: str
     state: str
     cores: int
     used_cores: int

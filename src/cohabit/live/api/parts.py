@@ -76,8 +76,9 @@ class Parts:
             living.output_of,
             lambda: self.limits.counts()[0],
             lambda job: self.limits.keeps_back(job),
+            living.cluster.names,
         )
-        self.streams = Streams(self.looking, feed, living.open_output, self.door.still)
+        self.streams = Streams(self.looking, feed, living.open_output, self.door.still, living.cluster.called)
         numbers = Numbers(living.controller, living.journal)
         self.taking = Taking(
             living.controller, settings, self.accounts, self.limits, numbers, living.place, living.runs_as

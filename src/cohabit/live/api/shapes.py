@@ -354,6 +354,7 @@ class Foreseen(BaseModel):
     start_at: float | None
     start_in_s: float | None
     nodes: list[int] | None
+    node_names: list[str] | None
     why: str
 
 
@@ -369,6 +370,7 @@ class JobView(BaseModel):
     why: str
     processes: int
     nodes: list[int]
+    node_names: list[str]
     cores: int
     used_cores: int
     scale: int

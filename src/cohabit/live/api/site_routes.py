@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -39,7 +40,7 @@ from cohabit.model.units import SECOND
 
 router = APIRouter(responses=PROBLEMS)
 Instant = Annotated[float, Query(ge=0, le=1e11, allow_inf_nan=False)]
-Node = Annotated[int, Field(ge=0, le=2**31)]
+Node = Annotated[str, Field(max_length=256)]  # its number or its name
 TokenId = Annotated[str, Field(max_length=40, pattern="^[0-9a-f]+$")]
 POINTS_MOST = 20  # pages of ended jobs searched for slowdowns
 _TEXT: dict[int | str, dict[str, Any]] = {
@@ -82,6 +83,16 @@ async def nodes(parts: Service, caller: Identified) -> Response:
     return reply({"nodes": await _nodes(parts, caller), "windows": await parts.controller.ask(window_views)})
 
 
+def _number(parts: Parts, node: str) -> int:
+    """Return the number of a node that is given by its name or its number."""
+    names = parts.living.cluster.names
+    if node in names:
+        return names.index(node)
+    if not re.fullmatch("[0-9]{1,9}", node):
+        raise Refusal(404, "there is no such node", f"node {node}", "cohabit nodes lists them")
+    return int(node)
+
+
 async def _nodes(parts: Parts, caller: Caller) -> list[dict[str, Any]]:
     owner = None if caller.operates else caller.number
     return await parts.controller.ask(lambda core: node_views(core, owner))
@@ -91,16 +102,18 @@ async def _nodes(parts: Parts, caller: Caller) -> list[dict[str, Any]]:
 async def drain(node: Node, parts: Service, caller: Identified) -> Response:
     """Start no more jobs on the node; running jobs continue."""
     operator(caller, f"node {node}")
-    await parts.change(caller, "drain", f"node {node}", parts.controller.drain(node))
-    return reply((await _nodes(parts, caller))[node])
+    number = _number(parts, node)
+    await parts.change(caller, "drain", f"node {node}", parts.controller.drain(number))
+    return reply((await _nodes(parts, caller))[number])
 
 
 @router.post("/v1/nodes/{node}/resume", responses={200: {"model": NodeView}}, tags=["nodes"])
 async def resume(node: Node, parts: Service, caller: Identified) -> Response:
     """Use the node again."""
     operator(caller, f"node {node}")
-    await parts.change(caller, "resume", f"node {node}", parts.controller.resume(node))
-    return reply((await _nodes(parts, caller))[node])
+    number = _number(parts, node)
+    await parts.change(caller, "resume", f"node {node}", parts.controller.resume(number))
+    return reply((await _nodes(parts, caller))[number])
 
 
 # ---- records ------------------------------------------------------------------------------------------------------

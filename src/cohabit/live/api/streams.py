@@ -31,7 +31,7 @@ LOOK_S = 0.25
 # Every kind of event with its data and its meaning; the reference page of the docs is made from this.
 KINDS = {
     "job": ("`at`, `job`, `state`", "a job is different now: own ones, operators all"),
-    "node": ("`at`, `node`, `state`", "a node is up, down or drained"),
+    "node": ("`at`, `node`, `name`, `state`", "a node is up, down or drained"),
     "machine": ("`at`", "jobs of others have started, ended or come; at most twice a second"),
     "lost": ("`error`", "you read too slowly and are cut off: ask for the lists again"),
 }
@@ -46,9 +46,17 @@ OpenOutput = Callable[[str, Launch, str], Awaitable[int]]  # of a job, by the fi
 
 class Streams:
     """`open_output` returns a descriptor opened with the rights of the job's user; `still` returns whether a caller's
-    token is still valid."""
+    token is still valid, `called` the name of a node."""
 
-    def __init__(self, looking: Looking, feed: Feed, open_output: OpenOutput, still: Callable[[Caller], bool]) -> None:
+    def __init__(
+        self,
+        looking: Looking,
+        feed: Feed,
+        open_output: OpenOutput,
+        still: Callable[[Caller], bool],
+        called: Callable[[int], str] = str,
+    ) -> None:
+        self._called = called
         self._looking, self._feed, self._open_output, self._still = looking, feed, open_output, still
 
     def _check(self, caller: Caller) -> None:
@@ -160,20 +168,21 @@ class Streams:
                         yield b'event: lost\ndata: {"error": "you read too slowly; ask for the lists again"}\n\n'
                     return
                 if one.kind == "node" or caller.operates or one.owner == caller.number >= 0:
-                    yield _event(one)
+                    yield self._event(one)
                     sent_s = loop.time()
                 else:
                     owed_us = one.at_us
         finally:
             self._feed.leave(listener)
 
+    def _event(self, one: Changed) -> bytes:
+        about: dict[str, Any] = {"at": one.at_us / SECOND, "state": one.state}
+        named = (
+            {"node": int(one.name), "name": self._called(int(one.name))} if one.kind == "node" else {"job": one.name}
+        )
+        return b"event: %s\ndata: %s\n\n" % (one.kind.encode(), msgspec.json.encode(about | named))
+
 
 def _machine(at_us: int) -> bytes:
     """Return the event that nodes or the queue have changed, without naming the job or its user."""
     return b"event: machine\ndata: %s\n\n" % msgspec.json.encode({"at": at_us / SECOND})
-
-
-def _event(one: Changed) -> bytes:
-    about: dict[str, Any] = {"at": one.at_us / SECOND, "state": one.state}
-    about |= {"node": int(one.name)} if one.kind == "node" else {"job": one.name}
-    return b"event: %s\ndata: %s\n\n" % (one.kind.encode(), msgspec.json.encode(about))

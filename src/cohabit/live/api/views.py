@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cohabit.core import columns
@@ -12,14 +12,16 @@ from cohabit.core.state import DOWN, DRAINED, State
 from cohabit.live.api.page.documents import JobDetails, Reason
 from cohabit.live.controller.records import OVER, WAITS, Note, Record
 from cohabit.live.controller.standing import Standing
-from cohabit.model.node_ranges import ranges_text
+from cohabit.model.node_names import names_in, nodes_text
 from cohabit.model.units import SECOND
 
 _ON_NODES = (columns.STARTING, columns.RUNNING, columns.HOLDING)
 
 
-def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: str) -> JobDetails:
-    """Return the JobView of docs/api.md; `command`: whether its command is shown."""
+def job_view(
+    standing: Standing, user: str, command: bool, stdout: str, stderr: str, names: Sequence[str] = ()
+) -> JobDetails:
+    """Return the JobView of docs/api.md; `command`: whether its command is shown; `names`: of all nodes."""
     record, launch = standing.record, standing.launch
     return {
         "job": record.job_id,
@@ -31,6 +33,7 @@ def job_view(standing: Standing, user: str, command: bool, stdout: str, stderr: 
         "why": record.reason if record.phase == OVER else standing.why if record.phase == WAITS else "",
         "processes": record.processes,
         "nodes": node_numbers(record.nodes),
+        "node_names": names_in(record.nodes, names),
         "cores": record.cores,
         "used_cores": record.cores if record.whole_nodes else min(record.processes, record.cores),
         "scale": record.scale,
@@ -86,6 +89,7 @@ def _node_view(state: State, number: int, rows: list[int], owner: int | None) ->
     shares = state.ledger is not None
     return {
         "node": number,
+        "name": state.cluster.called(number),
         "state": _condition(int(state.node_state[number]), len(rows)),
         "cores": group.cores,
         "used_cores": min(used, group.cores) if not shares else used,
@@ -103,7 +107,7 @@ def window_views(core: SchedulerCore) -> list[dict[str, Any]]:
     found = [
         {
             "name": name,
-            "nodes": ranges_text((one.first, one.count) for one in parts),
+            "nodes": nodes_text(((one.first, one.count) for one in parts), core.state.cluster.names),
             "begin": at(parts[0].begin_us),
             "end": at(parts[0].end_us),
         }

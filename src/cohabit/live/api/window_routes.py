@@ -15,7 +15,7 @@ from cohabit.live.api.shapes import Short
 from cohabit.live.api.views import window_views
 from cohabit.live.controller.refusals import UnknownWindow
 from cohabit.model.event import WindowSet
-from cohabit.model.node_ranges import read_ranges
+from cohabit.model.node_names import read_nodes
 from cohabit.model.units import microseconds
 
 router = APIRouter(responses=PROBLEMS)
@@ -41,9 +41,9 @@ async def unreserve(name: Short, parts: Service, caller: Identified) -> Response
 async def _reserved(parts: Parts, wish: Reservation) -> None:
     where = f"window {wish.name}"
     try:
-        nodes = read_ranges(wish.nodes)
+        nodes = read_nodes(wish.nodes, parts.living.cluster.names)
     except ValueError as error:
-        raise Refusal(422, str(error), where, "name nodes by their numbers") from None
+        raise Refusal(422, str(error), where, "name nodes as cohabit nodes does") from None
     if wish.end <= wish.begin:
         raise Refusal(422, "it ends before it begins", where, "give a later end")
     if wish.end <= time.time():

@@ -59,6 +59,8 @@ async def about(parts: Service, caller: Identified) -> Response:
         "until": None,
         "coupled": parts.living.policies.mates is not None,
     }
+    if cluster.names:
+        found["node_names"] = list(cluster.names)
     return reply(found)
 
 

@@ -33,6 +33,7 @@ class About(_From):
     user: str
     role: str
     nodes: int
+    node_names: NotRequired[list[str]]  # as a resource manager calls them; left out: they have numbers only
     cores: int
     policy: str
     runs: list[RunName]
@@ -192,7 +193,8 @@ class JobDetails(_Job):
     after: list[str]
     predicted_slowdown: float | None
     actual_slowdown: float | None
-    name: NotRequired[str]  # this and the next six: live
+    node_names: NotRequired[list[str]]  # this and the next seven: live
+    name: NotRequired[str]
     used_cores: NotRequired[int]
     stdout: NotRequired[str]
     stderr: NotRequired[str]
@@ -369,13 +371,20 @@ class Counters(TypedDict):
     left_out: int
 
 
+class PastSlowdowns(TypedDict):
+    """How far predictions were right in a finished run."""
+
+    points: list[dict[str, str | float]]  # job, program, predicted, actual
+    mean_abs_error: float
+
+
 class Predictions(TypedDict):
     """Predicted slowdowns, gates and counters."""
 
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
-    slowdowns: NotRequired[None]  # finished
+    slowdowns: NotRequired[PastSlowdowns | None]  # finished; a running controller tells them at /v1/slowdowns
 
 
 # ---- domains --------------------------------------------------------------------------------------------------------
