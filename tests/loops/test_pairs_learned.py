@@ -34,6 +34,7 @@ oversubscribe = true
 [policy]
 name = "pair-saving"
 model = "{model}"
+trust_model = true
 """
 
 

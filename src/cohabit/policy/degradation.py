@@ -44,6 +44,10 @@ class Degradations(Protocol):
         """Return why a program with this profile cannot be judged, so that its jobs run alone; empty: it can."""
         ...
 
+    def keeping_bounds(self) -> Degradations:
+        """Return the same for a policy that must not promise too little: the upper ends of what is uncertain."""
+        ...
+
 
 class KnownPairs:
     """Degradations by program, as measured beforehand."""
@@ -56,6 +60,9 @@ class KnownPairs:
         self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: unknown programs
         self._percent[:-1, :-1] = np.maximum(percent, 0.0)
 
+    def keeping_bounds(self) -> KnownPairs:
+        return self
+
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return whether the program is absent from the matrix."""
         return "" if program in self._place else f"{self.source} has no program {program or 'for it'}"
@@ -67,15 +74,24 @@ class KnownPairs:
 
 
 class PredictedPairs:
-    """Degradations by a model, from each program's counters when alone; equal programs are predicted once."""
+    """Degradations by a model, from each program's counters when alone; equal programs are predicted once.
 
-    def __init__(self, model: Predictor, name: str = "") -> None:
+    A pair counts with the mean under its uncertainty, so that one that is known badly is not a good one; where a bound
+    must be kept (`cautious`), with the upper end of its interval.
+    """
+
+    def __init__(self, model: Predictor, name: str = "", cautious: bool = False) -> None:
+        self.name, self.cautious = name, cautious
         self.model, self.source = model, f"model {name}" if name else "the model"
         columns = tuple(dict.fromkeys((*model.schema.primary, *model.schema.other)))
         self.needs = (
             Need(COUNTERS, "all jobs run alone: the model can be asked about none of them", True, columns, True),
         )
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
+
+    def keeping_bounds(self) -> PredictedPairs:
+        """Return the same with the upper ends of intervals."""
+        return PredictedPairs(self.model, self.name, cautious=True)
 
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return which of the columns it learned from were not measured."""
@@ -93,7 +109,8 @@ class PredictedPairs:
         found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
         if rows:
             primary, beside = (np.array(side) for side in zip(*rows.values(), strict=True))
-            found[:-1, :-1] = self.model.estimate_pairs(primary, beside)
+            judged = self.model.judge_pairs([profiles[key].program for key in rows], primary, beside)
+            found[:-1, :-1] = judged.high if self.cautious else judged.expected
         place = {key: number for number, key in enumerate(rows)}
         places = [place.get(id(job.profile), -1) for job in jobs]
         chosen: Floats = found[np.ix_(places, places)]
@@ -120,6 +137,9 @@ class ProfiledPairs:
     needs = (
         Need(PROFILES, "a job without a profile counts as one that keeps its cores busy and needs nothing else", False),
     )
+
+    def keeping_bounds(self) -> ProfiledPairs:
+        return self
 
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return nothing: an unmeasured job is assumed to keep its cores busy and to need nothing else."""

@@ -8,7 +8,7 @@ over the run); any other numeric columns work as well. Pure: no files, no random
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -86,7 +86,10 @@ class CoRuns:
     @property
     def neighbours(self) -> tuple[tuple[str, ...], ...]:
         """The programs beside the first, of every row; mostly one."""
-        programs = {*self.app, *self.other}
+        return self.among({*self.app, *self.other})
+
+    def among(self, programs: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """Return the neighbours of every row, where these programs are known."""
         return tuple(members_of(other, programs) for other in self.other)
 
     def in_pairs(self) -> CoRuns:

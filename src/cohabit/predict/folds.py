@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,24 @@ def _by_first(data: CoRuns, seed: int, count: int) -> Folds:
         first, _ = data.within({name for name in data.app if of[name] in dealt})
         found.append(Fold(~first, first))
     return Folds(tuple(found), FIRST)
+
+
+def by_program(data: CoRuns, seed: int) -> Folds:
+    """Both applications of a pair unseen, though others of their family may be known: it flatters."""
+    return by_application(replace(data, family={name: name for name in data.applications}), seed, repeats=1)
+
+
+def by_neighbour(data: CoRuns, seed: int) -> Folds:
+    """The neighbour unseen, the slowed application known; no fold where the data has one neighbour only."""
+    of = families_of(data.applications, data.family)[0]
+    families = tuple(dict.fromkeys(of.values()))
+    found = []
+    for dealt in _dealt(families, min(FOLDS, max(len(families) // 2, 2)), stream(seed, "folds by neighbour")):
+        first, second = data.within({name for name in data.applications if of[name] in dealt})
+        fold = Fold(~first & ~second, ~first & second)
+        if fold.ask.any() and fold.learn.any():
+            found.append(fold)
+    return Folds(tuple(found), "the neighbour")
 
 
 def by_pair(data: CoRuns, seed: int) -> Folds:

@@ -71,8 +71,8 @@ def to_percent(data: Rows, kind: str) -> None:
     medians = {name: float(np.nanmedian(values)) for name, values in known.items() if not np.all(np.isnan(values))}
     if kind == TIMES and TIME in data.own_names and data.alone is None and not known:
         alone = data.own[:, data.own_names.index(TIME)]
-    alone = np.array([medians.get(app, value) if np.isnan(value) else value
-                      for app, value in zip(data.app, alone.tolist(), strict=True)])  # fmt: skip
+    given = zip(data.app, alone.tolist(), strict=True)
+    alone = np.array([medians.get(app, value) if np.isnan(value) else value for app, value in given])
     together = [row for row in range(len(data.app)) if data.other[row]]
     ratios = data.alone is None and not known and np.isnan(alone).all()
     if ratios:
@@ -99,8 +99,8 @@ def to_percent(data: Rows, kind: str) -> None:
 
 
 def _spread_alone(data: Rows, known: Mapping[str, Sequence[float]]) -> Floats:
-    spread = {name: 100.0 * float(np.std(values, ddof=1) / np.mean(values))
-              for name, values in known.items() if len(values) > 1 and np.mean(values) > 0}  # fmt: skip
+    several = {name: values for name, values in known.items() if len(values) > 1 and np.mean(values) > 0}
+    spread = {name: 100.0 * float(np.std(values, ddof=1) / np.mean(values)) for name, values in several.items()}
     return np.array([spread.get(name, np.nan) for name in data.app])
 
 

@@ -46,7 +46,8 @@ class Joint(SharedNodes):
     def __init__(self, options: PlacementOptions) -> None:
         self.alpha, self.scales, self.window = options.alpha, options.scales, options.look_ahead
         self.objective = options.objective
-        self.by_cores, self.degradations = options.unknown == BY_CORES, options.degradations
+        known = options.degradations
+        self.by_cores, self.degradations = options.unknown == BY_CORES, known.keeping_bounds() if known else None
         self.picky = self.degradations is not None  # it may refuse nodes that have room
         self.trials = Trials(options.scales, options.trial_rules) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
