@@ -83,7 +83,7 @@ class DegradationModel:
     ) -> Judged:
         """Answers about aligned rows of named programs, with intervals; of a program without co-runs the counters'."""
         raw = self.raw(primary_rows, other_rows, app, ["+".join(group) for group in other])
-        return self._judged(raw, app, other, self.outside(primary_rows, other_rows))
+        return self.judged(raw, app, other, self.outside(primary_rows, other_rows))
 
     def judge_pairs(self, names: Sequence[str], primary_rows: Floats, other_rows: Floats) -> Judged:
         """Percent by which every named program of the first slows beside every one of the second, with intervals."""
@@ -95,10 +95,11 @@ class DegradationModel:
         first, second = (part.ravel() for part in np.indices((count, count)))
         own, theirs = self.outside(primary_rows, other_rows[:, :0]), self.outside(primary_rows[:, :0], other_rows)
         outside = own[first] | theirs[second]
-        found = self._judged(raw, app, [(name,) for name in names] * count, outside)
+        found = self.judged(raw, app, [(name,) for name in names] * count, outside)
         return Judged(*(part.reshape(count, count) for part in found))
 
-    def _judged(self, raw: Floats, app: Sequence[str], other: Sequence[Sequence[str]], outside: Flags) -> Judged:
+    def judged(self, raw: Floats, app: Sequence[str], other: Sequence[Sequence[str]], outside: Flags) -> Judged:
+        """Answers of these programs from what the counters say (`raw`)."""
         if self.pooled is None:
             return Judged(*[self.finished(raw)] * 4)
         median, expected, low, high = self.pooled.judged(raw, app, other, outside)

@@ -119,7 +119,7 @@ def _design(names: Sequence[str], runs: Sequence[CoRun]) -> Floats:
 
 
 class Judged(NamedTuple):
-    """Answers in percent: the median, the mean under the uncertainty, the ends of the interval."""
+    """Answers in percent: the median, the mean under what is not known of the programs, the ends of the interval."""
 
     median: Floats
     expected: Floats
@@ -146,10 +146,10 @@ class Pooled:
         added = np.array([one.sensitivity + sum(each.intensity for each in group) for one, group in both])
         doubt = [one.sensitivity_variance + sum(each.intensity_variance for each in group) for one, group in both]
         middle = scaled(prior, self.shift) + added
-        deviation = np.sqrt(self.spreads.noise + np.array(doubt)) * np.where(outside, WIDER, 1.0)
-        reach = self.reach * deviation
+        wider, unknown = np.where(outside, WIDER, 1.0), np.array(doubt)
+        reach = self.reach * wider * np.sqrt(self.spreads.noise + unknown)
         median, low, high = (self._percent(middle + step) for step in (0.0, -reach, reach))
-        return Judged(median, np.maximum(self._percent(middle + deviation**2 / 2.0), median), low, high)
+        return Judged(median, np.maximum(self._percent(middle + wider**2 * unknown / 2.0), median), low, high)
 
     def _percent(self, middle: Floats) -> Floats:
         return np.asarray(np.clip(percent(middle, self.shift), 0.0, self.ceiling))

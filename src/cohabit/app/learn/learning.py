@@ -293,17 +293,17 @@ def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str
     if library:
         need_scikit_learn()
         raw = library_answers(model.kind, load_training(path), model.flat, fitting)
-        answer = low = high = model.finished(raw)
     else:
         raw = model.raw(fitting.primary, fitting.beside, fitting.app, fitting.other)
-        answer, _, low, high = model.judge(fitting.primary, fitting.beside, fitting.app, fitting.neighbours)
+    outside = model.outside(fitting.primary, fitting.beside)
+    answer, _, low, high = model.judged(raw, fitting.app, fitting.neighbours, outside)
     ceiling = np.inf if model.pooled is None else model.pooled.ceiling
     document: dict[str, Any] = {
         "model": model.kind,
         "rows": len(data),
         "negatives": int((raw < 0.0).sum()),
         "beyond_seen": int((raw > ceiling).sum()),
-        "outside_range": int(model.outside(fitting.primary, fitting.beside).sum()),
+        "outside_range": int(outside.sum()),
         "not_beaten": not_beaten_by(stored.manifest),
         "margin": model.margin,
         "training_hash": stored.manifest["training_hash"],
