@@ -154,6 +154,11 @@ class Pooled:
     def _percent(self, middle: Floats) -> Floats:
         return np.asarray(np.clip(percent(middle, self.shift), 0.0, self.ceiling))
 
+    def excess(self, seen: float, prior: float) -> float:
+        """Return what a co-run showed beyond the counters' answer, on the scale of effects."""
+        more = scaled(np.array([seen, prior]), self.shift)
+        return float(more[0] - more[1])
+
     def taught(self, prior: Floats, app: Sequence[str], other: Sequence[Sequence[str]], seen: Floats) -> Pooled:
         """Return the same after more co-runs."""
         excess = scaled(seen, self.shift) - scaled(prior, self.shift)
