@@ -130,13 +130,22 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
 def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
     if as_json:
         released, owners = ([], []) if handed is None else (list(handed.released), list(handed.to_owners))
-        failed = {} if handed is None else handed.failed
-        show_json({"lease_runs": handed is None, "released": released, "to_owners": owners, "failed": failed})
+        failed, left = ({}, []) if handed is None else (handed.failed, list(handed.left_held))
+        show_json(
+            {
+                "lease_runs": handed is None,
+                "released": released,
+                "to_owners": owners,
+                "left_held": left,
+                "failed": failed,
+            }
+        )
     elif handed is None:
         typer.echo("the lease runs: nothing was done")
     else:
         mates = f"; {len(handed.to_owners)} with mates are held for their owners" if handed.to_owners else ""
-        typer.echo(f"{len(handed.released)} jobs were given back to {steered.title}{mates}")
+        others = f"; {len(handed.left_held)} stay held, as others held them" if handed.left_held else ""
+        typer.echo(f"{len(handed.released)} jobs were given back to {steered.title}{mates}{others}")
         for name, why in handed.failed.items():
             note(f"job {name} was not: {why}")
     if handed is not None and handed.failed:

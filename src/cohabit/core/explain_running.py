@@ -28,7 +28,7 @@ def how_it_runs(state: State, policies: PolicySet, job_id: str, now_us: int, nam
     view = View(state, now_us, names_all)
     if not view.is_running(row):
         return ""
-    where, how = _nodes(state.ranges_of(row), state.cluster.names), state.placed.get(row)
+    where, how = nodes_in_words(state.ranges_of(row), state.cluster.names), state.placed.get(row)
     if state.ledger is None or how is None:
         return f"runs on {where}, which it has to itself"
     words = [f"runs at scale {how.scale} on {where}{_share(state, policies, view, row, how)}"]
@@ -38,11 +38,11 @@ def how_it_runs(state: State, policies: PolicySet, job_id: str, now_us: int, nam
         nodes = [node for first, count in how.ranges for node in range(first, first + count)]
         beside = sorted({other for node in nodes for other in state.ledger.rows_on(node)} - {row})
         words.append(f"beside {named(view, row, beside)}" if beside else "no other job is there now")
-    words.append(_profile(view, row, how))
+    words.append(profile_in_words(view, row))
     return "; ".join(words)
 
 
-def _nodes(ranges: Ranges, names: Sequence[str]) -> str:
+def nodes_in_words(ranges: Ranges, names: Sequence[str]) -> str:
     """Return the nodes: node 3, nodes 0 to 3 and 7, nodes n[0-3,7]."""
     if names:
         return f"{'node' if sum(count for _, count in ranges) == 1 else 'nodes'} {nodes_text(ranges, names)}"
@@ -77,9 +77,11 @@ def _ways_now(state: State, policies: PolicySet, view: View, row: int, how: Plac
     return int(shares[residents.index(row)][1])
 
 
-def _profile(view: View, row: int, how: Placement) -> str:
-    """Return the profile that there is of its program."""
-    job = view.job(row)
+def profile_in_words(view: View, row: int) -> str:
+    """Return the profile that there is of a running job's program; empty where jobs have whole nodes."""
+    job, how = view.job(row), view.placed.get(row)
+    if how is None:
+        return ""
     if not job.program:
         return "it has no program name, so no profile"
     profile = view.profile(job.program, job.processes, job.profile_owner)

@@ -35,7 +35,7 @@ def test_a_job_is_held_released_and_changed(tmp_path: Path) -> None:
         assert await ended(controller, "second") == ["done"]
         explained = await controller.why("second")
         assert [note.why for note in explained.history] == ["held: it must be released first", "released"]
-        assert explained.why == ""
+        assert explained.why == "ran on node 0, which it had to itself"
 
     play(tmp_path, scene)
 

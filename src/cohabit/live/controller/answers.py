@@ -24,6 +24,7 @@ from cohabit.core.short_reasons import ShortReasons
 from cohabit.live.controller import records
 from cohabit.live.controller.clock import BootClock
 from cohabit.live.controller.database import said
+from cohabit.live.controller.ended import how_it_ran
 from cohabit.live.controller.journal import Journal, JournalError
 from cohabit.live.controller.records import Note, Record
 from cohabit.live.controller.refusals import RemovedJob, UnknownJob
@@ -83,6 +84,8 @@ class Answers:
             if in_full and (how := how_it_runs(state, policies, job_id, now_us)):
                 said = full in {note.why for note in history}  # its history, which comes with the answer
                 full = how if said or not full else f"{how}; {full}"
+            if in_full and standing.record.phase == records.OVER:
+                full = how_it_ran(standing.record, self._core)
             return Explained(standing, full, standing.why, tuple(sorted(history)), profile_words(self._core, job_id))
 
         return await self._in_worker(explain)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
+from cohabit.core.explain_running import profile_in_words
 from cohabit.core.guaranteeing import story_of
 from cohabit.core.state import State
 from cohabit.live.controller.records import OVER, REFUSED, RUNS, WAITS, Record
@@ -132,6 +133,7 @@ class Recorder:
                 record.attempt, record.nodes, record.scale = attempt, command.nodes, command.scale
                 record.ways, record.bandwidth_mbs = command.ways, command.bandwidth_mbs
                 record.exclusive, record.purpose = command.exclusive, command.purpose
+                record.profile = _judged(lambda: profile_in_words(core.view(now_us), row), "")
                 self._meets(record, core.state, row)
                 record.predicted_slowdown = _judged(lambda: predicted_slowdown(core, row, now_us), None)
             case CancelJob(job_id, _, reason):
@@ -149,16 +151,21 @@ class Recorder:
                 self._note(now_us, job_id, "has nodes and waits for its mates in other domains")
 
     def _meets(self, record: Record, state: State, row: int) -> None:
-        """Mark the job and all jobs on its nodes as having had neighbours."""
-        record.met = False
+        """Note the jobs on its nodes, and this one in theirs."""
+        record.met, record.beside = False, ()
         if record.exclusive or state.ledger is None:
             return
         ledger = state.ledger
-        for other in {one for index in ledger.classes_of.get(row, ()) for one in ledger.residents[index]} - {row}:
-            record.met = True
+        for other in sorted(
+            {one for index in ledger.classes_of.get(row, ()) for one in ledger.residents[index]} - {row}
+        ):
             beside = self.living.get(state.spec(other).job_id)
-            if beside is not None and not beside.met:
-                beside.met, self._touched[beside.job_id] = True, beside
+            if beside is not None:
+                known = beside.beside
+                record.meets(beside)
+                beside.meets(record)
+                if beside.beside is not known:
+                    self._touched[beside.job_id] = beside
 
     def _running(self, record: Record, state: State, row: int, start_us: int) -> None:
         record.phase, record.start_us, record.attempt = RUNS, start_us, int(state.jobs[columns.ATTEMPT, row])

@@ -21,6 +21,7 @@ QUEUED, RUNNING, FINISHED, ALL = "queued", "running", "finished", "all"  # what 
 PHASES = {QUEUED: (WAITS,), RUNNING: (RUNS,), FINISHED: (OVER,), ALL: (WAITS, RUNS, OVER), "": (WAITS, RUNS)}
 REFUSED = "its start was refused"  # how notes about that begin, and what the core says of it
 NOTES_MOST = 16  # of the history of a job's waits: the first and the latest
+BESIDE_MOST = 16  # jobs it met that a record names
 NAMES_AT_ONCE = 500  # names in one query to the database
 
 
@@ -61,6 +62,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     bandwidth_mbs: int = 0  # booked on each node
     exclusive: bool = True
     met: bool = False  # other jobs were on its nodes, in its latest run
+    beside: tuple[tuple[str, int], ...] = ()  # the first BESIDE_MOST of these, with their users
+    profile: str = ""  # what was known of its program when that run began, in words
     purpose: str = "run"
     exit_status: int | None = None
     exit_signal: int | None = None
@@ -69,6 +72,12 @@ class Record(msgspec.Struct, omit_defaults=True):
     slowdown_why: str = ""  # why there is none though the time alone is known: too short, or runs alone vary too much
     notes: tuple[Note, ...] = ()
     account: str = ""
+
+    def meets(self, other: Record) -> None:
+        """Note a job that is on its nodes."""
+        self.met, one = True, (other.job_id, other.user)
+        if one not in self.beside and len(self.beside) < BESIDE_MOST:
+            self.beside = (*self.beside, one)
 
     def with_note(self, at_us: int, why: str) -> None:
         """Add a note on why it waits; the same text again is ignored."""
