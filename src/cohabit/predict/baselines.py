@@ -23,10 +23,11 @@ def additive(known: CoRuns, new: CoRuns) -> Floats:
     spreads = fit_spreads(runs)
     effects, nothing = posterior(spreads, {}, runs), spreads.prior()
     programs = {*known.applications, *new.applications}
-    return np.array([
-        mean + effects.get(app, nothing).sensitivity + sum(effects.get(one, nothing).intensity for one in group)
-        for app, group in zip(new.app, new.among(programs), strict=True)
-    ])  # fmt: skip
+    found = []
+    for app, group in zip(new.app, new.among(programs), strict=True):
+        own = effects.get(app, nothing).sensitivity
+        found.append(mean + own + sum(effects.get(one, nothing).intensity for one in group))
+    return np.array(found)
 
 
 def single(known: CoRuns, new: CoRuns) -> Floats:

@@ -279,9 +279,8 @@ def _difference(trained: Trained, data: CoRuns) -> float:
 
 def write_lesson(lesson: Lesson[Trained], path: Path, environment: dict[str, Any]) -> None:
     """Write the model and its page."""
-    kept = ("model", "rows", "applications", "grouped_r2", "pair_r2", "blind_r2", "negatives", "seed", "remark",
-            "not_beaten")  # fmt: skip
-    lesson.write(path, kept, lambda told: save_model(path, lesson.trained, told, environment))
+    kept = ("model", "rows", "applications", "grouped_r2", "pair_r2", "blind_r2", "negatives", "seed", "remark")
+    lesson.write(path, (*kept, "not_beaten"), lambda told: save_model(path, lesson.trained, told, environment))
 
 
 def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str, Any]:
