@@ -104,7 +104,7 @@ MODULES: dict[str, Module] = {
     ),
     "descriptions": _module(
         "core/test_descriptions.py",
-        ("job.alpha, job.exclusive, job.single_node, limit_us)", "job.alpha, job.exclusive, limit_us)"),
+        ("job.exclusive, job.single_node, job.spread, limit_us)", "job.exclusive, job.spread, limit_us)"),
         ("        self._of_row[row] = UNKNOWN\n", "        pass\n"),
         ("if program is None or own == program:", "if program is None:"),
     ),

@@ -52,7 +52,7 @@ from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.kernels.conservative import cancel_reservation
 from cohabit.core.kernels.moves import dequeue, enqueue
 from cohabit.core.kernels.profile import UNRESERVED
-from cohabit.core.leaving import leave_nodes, node_became
+from cohabit.core.leaving import leave_nodes, node_became, node_is_used
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, UP, State
@@ -107,6 +107,8 @@ class Applier:
                 return self._changed(now_us, job_id, limit_us, qos)
             case fact.NodeUp(node):
                 return node_became(self, now_us, node, UP)
+            case fact.NodeUsed():
+                return node_is_used(self, now_us, event)
             case fact.NodeDrained(node):
                 return node_became(self, now_us, node, DRAINED)
             case fact.NodeDown(node):

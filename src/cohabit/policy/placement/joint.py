@@ -28,7 +28,15 @@ from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
 from cohabit.policy.needs import ALL_ALONE, DIVIDED
 from cohabit.policy.options import BY_CORES
-from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
+from cohabit.policy.placement.wishes import (
+    SharedNodes,
+    alone,
+    ask_for,
+    possible,
+    stays_together,
+    trial_run,
+    wants_whole_nodes,
+)
 
 if TYPE_CHECKING:
     from cohabit.core.ledger import Ledger, Parts, Takes
@@ -127,7 +135,7 @@ class Joint(SharedNodes):
         """Return the footprints at profiled scales that keep alpha of the speed of the compact, exclusive run."""
         job, node, found = view.job(row), view.node_type(row), []
         bound = min(1.0, (job.alpha or self.alpha) * (1.0 + CAUTION * max(0.0, spread_of(profile) - TRUSTED_SPREAD)))
-        for scale in (1,) if profile.single_node or job.single_node else self.scales:
+        for scale in (1,) if stays_together(job, profile) else self.scales:
             one = demand(profile, scale, job.processes, 1.0, node, view.need(row))
             if one is None or one.time_s * bound > base_s or not possible(job, one.nodes, scale, view):
                 continue
