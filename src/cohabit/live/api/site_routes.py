@@ -26,12 +26,12 @@ from cohabit.live.api.shapes import (
     Ping,
     Pruned,
     Slowdowns,
-    StartList,
     TokenList,
     TokenView,
     TokenWish,
     UserName,
 )
+from cohabit.live.api.start_shapes import StartList
 from cohabit.live.api.tokens import Made, Token
 from cohabit.live.api.views import job_view, node_views, slowdown_points, window_views
 from cohabit.live.controller.records import Record
