@@ -118,7 +118,7 @@ function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
     local why = flag == "hold" and "this job is held: `cohabit release` lets go of it"
       or "this job waits for Cohabit, which decides when and where it starts (cohabit why " .. job_rec.job_id .. ")"
     slurm.log_user(why)
-    return slurm.ERROR
+    return slurm.ESLURM_ACCESS_DENIED or slurm.ERROR
   end
   job_desc.priority = slurm.NO_VAL
   slurm.log_user("this job is not held any more: Cohabit decides when and where it starts")

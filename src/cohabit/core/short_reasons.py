@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.bounds import InUse
 from cohabit.core.columns import BLOCKED, NODES, PROCESSES, STATE
 from cohabit.core.explain_sharing import (
     MOST_NAMES,
@@ -65,10 +66,16 @@ class ShortReasons:
             return self._arrays[array]
         if self._policies.gates and (text := why_kept_back(view, self._policies.gates, row)):
             return text.partition(";")[0]
+        if text := self._in_use.why_not(row):
+            return text
         place = self._places.get(row, 0)
         return self._whole(row, place) if self._placer is None else self._shared(row, place, self._placer)
 
     # ---- the queue ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _in_use(self) -> InUse:
+        return InUse(self._view, self._policies.bounds)
 
     @cached_property
     def _queue(self) -> NDArray[np.int64]:

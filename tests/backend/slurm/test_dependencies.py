@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,6 +37,9 @@ def test_a_chain_and_every_kind_of_dependency(two_idle: SlurmCluster, tmp_path: 
         ]  # fmt: skip
         after(f"aftercorr:{array}", "--array=1-2")
         never = after(f"afterok:{fails}")
+        status = ("slurm", "status", str(tmp_path / "site.toml"), "--json")
+        said = slurm.run("python", "-m", "tests.backend.slurm.attach", *status)
+        assert json.loads(said)["disagreements"] == []  # while jobs come, wait for others, and go
         until(lambda: len(runs_noted(tmp_path)) == 4 + 2 + len(met) + 2, 90, log_of(tmp_path))
         until(lambda: jobs_of(slurm)[never].reason == "DependencyNeverSatisfied", 30, log_of(tmp_path))
         until(lambda: not any(one.runs for one in jobs_of(slurm).values()), 30)
@@ -46,4 +50,5 @@ def test_a_chain_and_every_kind_of_dependency(two_idle: SlurmCluster, tmp_path: 
         assert all(jobs[name].mark.startswith("cohabit:run:1:") for name in (*chain, *met))
         assert jobs[never].mark == "cohabit:back"
         assert not jobs[never].held
-        assert f"job {never} will never meet its dependency (afterok:{fails}" in log_of(tmp_path)()
+        said = f"job {never} will never meet its dependency (DependencyNeverSatisfied: afterok:{fails}"
+        assert said in log_of(tmp_path)()

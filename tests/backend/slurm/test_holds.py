@@ -66,7 +66,9 @@ def test_holds_while_the_controller_lives(two_idle: SlurmCluster, tmp_path: Path
         (tmp_path / "go").touch()
         until(lambda: done(two_idle, *running, free), 60, log_of(tmp_path))
         assert all(jobs_of(two_idle)[name].held for name in (mine, theirs))  # though both nodes are idle
-        assert by_owner(two_idle, "scontrol", "release", theirs)[0] != 0
+        status, said = by_owner(two_idle, "scontrol", "release", theirs)
+        assert status
+        assert "permission denied" in said
         assert by_owner(two_idle, "scontrol", "release", mine)[0] == 0
         two_idle.run("scontrol", "release", theirs)
         until(lambda: done(two_idle, mine, theirs), 60, log_of(tmp_path))

@@ -204,3 +204,23 @@ def test_nodes_are_called_by_slurms_names(desk: Desk) -> None:
     desk.say("nodes", "--unreserve", "cooling", user=0)
     ahead = json.loads(desk.say("submit", "--dry-run", "--json", "--limit", "1m", "-n", "2", "--", "true"))
     assert ahead["node_names"] == [f"n{node}" for node in ahead["nodes"]]
+
+
+def test_an_unknown_type_of_work_is_said_at_submission_and_in_the_log(desk: Desk) -> None:
+    script = desk.folder / "typed.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
+
+    def typed(comment: str) -> str:
+        """What sbatch says beside the job's number."""
+        words = ["sbatch", "--parsable", "--output=/dev/null", "-n1", f"--comment={comment}", str(script)]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=60, check=True, env=desk.slurm.environment
+        )
+        job = done.stdout.strip()
+        until(lambda: jobs_of(desk.slurm)[job].state == "COMPLETED", 90, log_of(desk.folder))
+        return done.stderr
+
+    assert "cohabit:type=foo is not known and counts as not stated" in typed("mine cohabit:type=foo")
+    assert "write compute, network, io" in log_of(desk.folder)()
+    assert typed("cohabit:type=io,mine") == typed("mine") == ""
+    assert log_of(desk.folder)().count("is not known and counts") == 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry
-from cohabit.app.steer.lessons import Ran, taught_by
+from cohabit.app.steer.lessons import Ran, taught_by, unfit
 from cohabit.app.steer.switch import read_part
 from cohabit.backend.protocol import DONE
 from cohabit.backend.steered.backend import SteeredBackend
@@ -239,6 +239,7 @@ class RunsHeard:
         )
         profile = taught_by(ran, hardware_key(group))
         if profile is None:
+            log.info("node %s reports job %s: %s; nothing is learned from that", node, run.job, unfit(ran))
             return None, ""
         owner, measured = steered.profile_owner, profile.scales[0]
         if self._times_known and record.exclusive:

@@ -164,6 +164,7 @@ class Steering:
     telemetry: ClusterTelemetry | None = None
     switched_off: bool = False
     changed_scheme: Scheme | None = None  # for mates; the site file has another than at the last start
+    _written: dict[str, str] | None = None  # the jobs, as last written
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
     _removing: asyncio.Task[None] | None = field(default=None, repr=False)
     _telling: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -221,6 +222,7 @@ class Steering:
         while not self.switched_off:
             await asyncio.sleep(min(lasts_s / RENEWALS, 1.0))
             self.switched_off = switch_file(self.lease.file).exists()
+            await self._write_view(only_changed=True)
             lease = read_lease(self.lease.file)
             left_s = 0.0 if lease is None else lease.until_s - time.time()
             if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
@@ -228,11 +230,15 @@ class Steering:
                 await self.lease.renew()
         log.warning("the kill switch was used: nothing is steered any more")
 
-    async def _write_view(self) -> None:
+    async def _write_view(self, only_changed: bool = False) -> None:
         """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
+        if only_changed and jobs == self._written:
+            return
+        self._written = jobs
         with replacing(self.place.view) as stream:
-            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away}
+            took = self.backend.watcher.latency.told()
+            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away, "latency": took}
             stream.write(msgspec.json.encode(about))
 
 
@@ -249,6 +255,12 @@ def our_view(place: Path) -> tuple[float, dict[str, str]]:
         return float(kept["at"]), dict(kept["jobs"])
     except (ValueError, KeyError, TypeError):
         return 0.0, {}
+
+
+def latency(place: Path) -> dict[str, float]:
+    """Return what submissions, starts and ends take besides deciding, as the controller last wrote it."""
+    found = _kept_view(place).get("latency", {})
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def store_away(place: Path) -> str:

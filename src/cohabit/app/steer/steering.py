@@ -42,7 +42,7 @@ from cohabit.backend.steered.lease import fuse_file, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
 from cohabit.backend.steered.shapes import Discovered
 from cohabit.backend.steered.watchdog import lives, start_watchdog
-from cohabit.backend.steered.watcher import DOWN, DRAINED, UP
+from cohabit.backend.steered.watcher import NodeFact
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
@@ -60,7 +60,7 @@ from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
-from cohabit.model.event import JobSubmitted
+from cohabit.model.event import JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
@@ -360,10 +360,16 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
     return found
 
 
-def told_of(restored: Restored) -> dict[int, str]:
+def told_of(restored: Restored) -> dict[int, NodeFact]:
     """Return what the core was told of its nodes."""
-    words = {core_state.UP: UP, core_state.DRAINED: DRAINED, core_state.DOWN: DOWN}
-    return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
+    state, told = restored.core.state, dict[int, NodeFact]()
+    for number, condition in enumerate(np.asarray(state.node_state).tolist()):
+        used = (0, 0) if state.ledger is None else state.ledger.others_on(number)
+        if condition == core_state.UP:
+            told[number] = NodeUsed(number, *used) if any(used) else NodeUp(number)
+        else:
+            told[number] = NodeDrained(number) if condition == core_state.DRAINED else NodeDown(number)
+    return told
 
 
 def _since_s(journal: Journal, site: SteeredSite, found: Discovered) -> float:

@@ -112,7 +112,7 @@ class SlurmManager:
 
     async def hold(self, name: str) -> None:
         job = await self.job(name)
-        if job is None or not job.held:  # an administrator's hold would become the owner's
+        if job is not None and job.waits and not job.held:  # else an administrator's hold would become the owner's
             await self.calls(commands.hold(name))
 
     async def give_to_owner(self, name: str, mark: str) -> None:

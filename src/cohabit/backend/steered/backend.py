@@ -27,7 +27,7 @@ from cohabit.backend.steered.naming import Names, mates_of
 from cohabit.backend.steered.noting import FREED, note, stop_run
 from cohabit.backend.steered.patient import LONGEST_PAUSE_S, PAUSE_S, PatientManager
 from cohabit.backend.steered.shapes import STATUS, Discovered, ManagerJob
-from cohabit.backend.steered.watcher import BACK_OFF_US, Watcher
+from cohabit.backend.steered.watcher import BACK_OFF_US, NodeFact, Watcher
 from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, StartRefused
 from cohabit.model.units import FOREVER, SECOND
@@ -64,7 +64,7 @@ class SteeredBackend:
         manager: Manager,
         found: Discovered,
         expected: Mapping[str, Expected] | None = None,
-        told: Mapping[int, str] | None = None,
+        told: Mapping[int, NodeFact] | None = None,
         poll_s: float = POLL_S,
         patience_s: float = PATIENCE_S,
         first: Sequence[Event] = (),

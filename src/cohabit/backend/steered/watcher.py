@@ -16,6 +16,7 @@ from cohabit.backend.steered.closings import Closings
 from cohabit.backend.steered.dependencies import MET, NEVER, NEVER_MET, Others, is_changed, terms_of
 from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
+from cohabit.backend.steered.latency import Latency
 from cohabit.backend.steered.marks import (
     BACK,
     FREE,
@@ -54,6 +55,7 @@ from cohabit.model.event import (
     NodeDown,
     NodeDrained,
     NodeUp,
+    NodeUsed,
     StartRefused,
 )
 from cohabit.model.job import WORKLOAD_TYPES
@@ -66,6 +68,7 @@ UP, DRAINED, DOWN = "up", "drained", "down"
 GONE = ("DOWN", "FAIL", "FAILING", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "FUTURE", "ERROR")
 UNFIT = ("DRAIN", "DRAINED", "DRAINING", "UNKNOWN", "NOT_RESPONDING", "NO_RESPOND", "MAINT", "MAINTENANCE", "RESERVED",
          "REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_UP", "POWER_UP", "INVALID_REG")  # fmt: skip
+NodeFact = NodeUp | NodeUsed | NodeDrained | NodeDown
 _NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
     UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
 }  # fmt: skip
@@ -101,13 +104,15 @@ class Watcher:
         self.over: set[str] = set()  # names the core has had and will never take again
         self._said: set[str] = set()  # held jobs that are not ours
         self.lasted: dict[tuple[str, int], float] = {}  # seconds, of runs whose end was reported
-        self.told = [UP] * len(node_names)
+        self.latency, self._begun_s, self._now_s = Latency(), 0.0, 0.0  # since when we look, and when we last did
+        self.told: list[NodeFact] = [NodeUp(number) for number in range(len(node_names))]
         self.back_s = 0.0  # since when the manager answers again; it may have forgotten the last orders before that
 
     def look(self, picture: Picture) -> tuple[list[Event], Wishes]:
         """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
         facts: list[Event] = []
         wishes = Wishes()
+        self._now_s, self._begun_s = picture.begun_s, self._begun_s or picture.begun_s
         for known in list(self.known.values()):
             if not known.busy and picture.begun_s > known.touched_s:
                 facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
@@ -120,10 +125,10 @@ class Watcher:
 
     def away(self) -> list[Event]:
         """Handle a manager that does not answer: no job can be started on any node or promised to mates elsewhere."""
-        up = [number for number, state in enumerate(self.told) if state == UP]
-        for number in up:
-            self.told[number] = DRAINED
-        return [NodeDrained(number) for number in up]
+        facts = [NodeDrained(one.node) for one in self.told if isinstance(one, NodeUp | NodeUsed)]
+        for one in facts:
+            self.told[one.node] = one
+        return list[Event](facts)
 
     def _forget(self, name: str) -> list[Event]:
         """Drop a job that is not ours any more."""
@@ -204,6 +209,7 @@ class Watcher:
                 known.phase = QUEUED
                 return [StartRefused(*key, "it began too late beside its mates", 1)]
             known.phase, known.restarts = RUNS, job.restarts
+            self.latency.started(known.ordered_s, job.start_s)
             return [JobStarted(*key)]
         if not job.waits:
             self.known.pop(known.name)
@@ -220,7 +226,7 @@ class Watcher:
             wishes.said.append(f"job {known.name} was held by somebody while it was about to start")
             return [StartRefused(*key, "somebody holds it", 1), *self._park(known, job, wishes)]
         if job.reason == NEVER_MET:
-            wishes.pass_on[known.name] = f"will never meet its dependency ({job.dependency})"
+            wishes.pass_on[known.name] = f"will never meet its dependency ({NEVER_MET}: {job.dependency})"
             return [StartRefused(*key, job.reason, 1), *self._forget(known.name)]
         known.kept_by = job.reason
         if now_s - known.touched_s > (self.mates_within_s if known.mates else self.patience_s):
@@ -256,6 +262,7 @@ class Watcher:
     def _finished(self, known: Known, job: ManagerJob) -> JobFinished:
         if job.end_s > job.start_s > 0:
             self.lasted[known.name, known.attempt] = job.end_s - job.start_s
+            self.latency.ended(job.end_s, self._now_s)
         return finished(known.attempt, job, self._title)
 
     def _forgotten(self, known: Known, job: ManagerJob) -> bool:
@@ -274,7 +281,7 @@ class Watcher:
         facts: list[Event] = []
         for job in sorted(ours, key=_age):
             stands = others.standing(job, picture.begun_s)
-            never = f"will never meet its dependency ({job.dependency})" if stands == NEVER else ""
+            never = f"will never meet its dependency ({NEVER_MET}: {job.dependency})" if stands == NEVER else ""
             if reason := self._used(job.name) or why_not(job, self.terms) or never:
                 wishes.pass_on[job.name] = reason
                 self.left.add(job.name)
@@ -290,6 +297,8 @@ class Watcher:
             self.take(job)
             if not job.mark and self.terms.since_s:
                 wishes.note[job.name] = NEW
+            if job.submit_s > self._begun_s and not job.dependency and job.begin_s <= job.submit_s + 1:
+                self.latency.submitted(job.submit_s, picture.begun_s)
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
 
@@ -338,17 +347,32 @@ class Watcher:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     def _nodes(self, picture: Picture) -> list[Event]:
-        occupied = {name for job in picture.jobs.values() if self._is_foreign(job) for name in job.nodes}
+        used = self._used_by_others(picture)
         facts: list[Event] = []
         standing = {node.name: condition(node.states) for node in picture.nodes}
         for name, number in self.number.items():
-            now = standing.get(name, DOWN)
-            if now == UP and name in occupied:
-                now = DRAINED  # a job of the manager's own is there, so none of ours is placed beside it
+            now: NodeFact = _NODE_FACT[standing.get(name, DOWN)](number)
+            if isinstance(now, NodeUp) and name in used:
+                cores, memory_mib = used[name]
+                now = NodeUsed(number, cores, memory_mib) if cores else NodeDrained(number)
             if now != self.told[number]:
                 self.told[number] = now
-                facts.append(_NODE_FACT[now](number))
+                facts.append(now)
         return facts
+
+    def _used_by_others(self, picture: Picture) -> dict[str, tuple[int, int]]:
+        """Return the cores and MiB of memory that jobs of the manager's own have on their nodes; no cores: not known
+        how many, so the node takes no job of ours."""
+        used: dict[str, tuple[int, int]] = {}
+        for job in picture.jobs.values():
+            for name in job.nodes if self._is_foreign(job) else ():
+                cores, before = job.cores_on.get(name, 0), used.get(name, (-1, 0))
+                if not cores or not before[0]:
+                    used[name] = 0, 0
+                    continue
+                memory_mib = (job.memory_per_node_mb or job.memory_per_cpu_mb * cores) if self.terms.memory else 0
+                used[name] = max(before[0], 0) + cores, before[1] + memory_mib
+        return used
 
     def _is_foreign(self, job: ManagerJob) -> bool:
         known = self.known.get(job.name)

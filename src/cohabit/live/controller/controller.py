@@ -43,6 +43,7 @@ from cohabit.model.event import (
     NodeDown,
     NodeDrained,
     NodeUp,
+    NodeUsed,
     PeerReported,
     ProfileShared,
     Recovered,
@@ -66,7 +67,16 @@ PAUSE_S = 0.5  # before another attempt to write the journal
 ROOM_S = 2.0  # between two checks of how full the disk is
 FIRST_AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before an event on which the core raised is told again
 OF_THE_WORLD = (  # sent only once
-    JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | WindowSet | WindowCleared | Woken
+    JobStarted
+    | JobFinished
+    | StartRefused
+    | NodeDown
+    | NodeUp
+    | NodeUsed
+    | NodeDrained
+    | WindowSet
+    | WindowCleared
+    | Woken
 )
 LONGEST_NAME = 64  # bytes; as the name of a file it can be three times as long
 log = logging.getLogger(__name__)
