@@ -73,7 +73,8 @@ def command_of(program: str) -> list[str]:
 
 def load_of(folder: Path) -> list[str]:
     """Sessions of stress-ng on the core of the jobs, and one that writes to their disk; they end with the shell."""
-    words = f"setsid stress-ng --quiet --taskset {CORE} --temp-path {folder}"
+    (folder / "scratch").mkdir(exist_ok=True)
+    words = f"setsid stress-ng --quiet --taskset {CORE} --temp-path {folder / 'scratch'}"
     spin = " & ".join([f"{words} --cpu 1"] * SPINNERS + [f"{words} --hdd 1 --hdd-bytes 64m"])
     return ["sh", "-c", f"trap 'pkill -TERM -P $$; exit 0' TERM INT; {spin} & wait"]
 
@@ -230,6 +231,23 @@ def table(plain: list[dict[str, Any]], gated: list[dict[str, Any]]) -> dict[str,
     return found
 
 
+def campaign(folder: Path, asked: argparse.Namespace, arrivals: list[tuple[float, str]]) -> dict[str, Any]:
+    """Learn, then all trials in turn; what is known so far is written after each."""
+    folder.chmod(0o755)
+    lua = LUA.read_text(encoding="utf-8").replace("/var/lib/cohabit/lease", str(folder / "slurm" / "lease"))
+    document: dict[str, Any] = {}
+    told: dict[str, list[dict[str, Any]]] = {"ce-easy": [], "rush": []}
+    with running_slurm(folder / "slurm", nodes=NODES, cores=1, job_submit=lua) as slurm:
+        model, training = learned(slurm, asked.out.resolve(), asked.rounds)
+        gate = f'variability = "{model}"\nskip_threshold = 1000'
+        for number in range(asked.repeats):
+            for policy, keys in (("ce-easy", ""), ("rush", gate)):
+                told[policy].append(trial(slurm, folder / f"{policy}-{number}", policy, keys, arrivals))
+            document = {"training": training, "table": table(told["ce-easy"], told["rush"]), "trials": told}
+            (asked.out / "figures.json").write_text(json.dumps(document, indent=1) + "\n")
+    return document
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
@@ -243,19 +261,10 @@ def main() -> None:
     for number in range(asked.jobs):
         at_s += draw.expovariate(1 / EVERY_S)
         arrivals.append((at_s, list(PROGRAMS)[number % len(PROGRAMS)]))
-    folder = Path(tempfile.mkdtemp(prefix="cohabit-gate-"))
-    folder.chmod(0o755)
-    lua = LUA.read_text(encoding="utf-8").replace("/var/lib/cohabit/lease", str(folder / "slurm" / "lease"))
-    with running_slurm(folder / "slurm", nodes=NODES, cores=1, job_submit=lua) as slurm:
-        model, training = learned(slurm, asked.out.resolve(), asked.rounds)
-        gate = f'variability = "{model}"\nskip_threshold = 1000'
-        told: dict[str, list[dict[str, Any]]] = {"ce-easy": [], "rush": []}
-        for number in range(asked.repeats):
-            for policy, keys in (("ce-easy", ""), ("rush", gate)):
-                told[policy].append(trial(slurm, folder / f"{policy}-{number}", policy, keys, arrivals))
-            document = {"training": training, "table": table(told["ce-easy"], told["rush"]), "trials": told}
-            (asked.out / "figures.json").write_text(json.dumps(document, indent=1) + "\n")  # so far
-    named = {name for result in told["rush"] for text in result["why"] for name in re.findall(r"mostly as (\S+)", text)}
+    with tempfile.TemporaryDirectory(prefix="cohabit-gate-", ignore_cleanup_errors=True) as name:
+        document = campaign(Path(name), asked, arrivals)
+    said = [text for result in document["trials"]["rush"] for text in result["why"]]
+    named = {name for text in said for name in re.findall(r"mostly as (\S+)", text)}
     sys.stdout.write(json.dumps({"table": document["table"], "counters": sorted(named)}, indent=1) + "\n")
 
 

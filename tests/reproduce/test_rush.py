@@ -23,8 +23,12 @@ from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduct
 from cohabit.reproduce.rush.paper import PAPER
 from cohabit.reproduce.rush.pictures import counted
 from cohabit.reproduce.rush.plan import Sizes
+from cohabit.reproduce.rush.spells import WAYS
+from cohabit.reproduce.rush.trials import SPELLS_MIN, lasting
 from cohabit.reproduce.tasks import run_tasks
 from cohabit.sim.streams import stream
+from cohabit.sim.weather.constants import CONSTANTS
+from cohabit.sim.weather.series import Noise
 from cohabit.trace.rush_programs import APPLICATIONS, TEMPERS
 from tests.cli.cli_calls import cohabit
 
@@ -40,6 +44,7 @@ TINY = Sizes(
     others=1,
     brackets=1,
     worlds=1,
+    spells=1,
     learner="extra-trees",
 )
 SMALL = History(seed=5, days=30, runs_per_day=0.5, nodes=64)
@@ -206,12 +211,37 @@ def test_every_row_of_the_contract_is_there_with_its_band(small: Reproduction) -
     assert found["R62.constant_judge_shift_s"].measured == 0.0
 
 
+def test_longer_spells_are_as_heavy_as_the_calibrated_ones() -> None:
+    assert lasting(SPELLS_MIN[0]) == CONSTANTS, "the first length is the calibrated one"
+    steps = 400_000
+    for minutes in SPELLS_MIN:
+        noise = Noise(SEED, lasting(minutes).noise, 30)
+        heavy = np.array([noise.at(step) for step in range(steps)]) == CONSTANTS.noise.strength
+        assert heavy.mean() == pytest.approx(CONSTANTS.noise.heavy, abs=0.03)
+        ends = int((heavy[:-1] & ~heavy[1:]).sum())
+        assert heavy.sum() * 0.5 / ends == pytest.approx(minutes / (1 - CONSTANTS.noise.heavy), rel=0.15)
+
+
+def test_trials_with_other_spells_run_in_another_world(history: Collected) -> None:
+    one = experiments(120)[ADAA]
+    ends = [run_trial(one, SEED, FCFS, history.norms, constants=lasting(each))["makespan_s"] for each in SPELLS_MIN]
+    assert len(set(ends)) >= 3, "the longest two may both be calm throughout this one trial"
+
+
+def test_every_length_of_spells_has_its_rows(small: Reproduction) -> None:
+    found = {one.id: one for one in small.rows if one.id.startswith("B-R.spells_")}
+    assert len(found) == len(SPELLS_MIN) * (2 + 3 * len(WAYS))
+    assert all(one.measured is not None for name, one in found.items() if name.endswith("makespan_pct"))
+    (picture,) = (one for one in small.pictures if one.title.startswith("Waiting"))
+    assert [len(one["x"]) for one in picture.figure["data"]] == [len(SPELLS_MIN)] * len(WAYS)
+
+
 def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:
     document = json.loads(json.dumps(small.document(), allow_nan=False))
     pictures = [(one.title, one.figure, one.caption) for one in small.pictures]
     page = render_page(document, small.title, small.about, set(contract()), pictures)
     assert all(one.id in page for one in small.rows)
-    assert page.count('class="plot"') == len(pictures) == 10
+    assert page.count('class="plot"') == len(pictures) == 11
     assert small.calibration_hash == PAPER.calibration_hash(tiny())
 
 

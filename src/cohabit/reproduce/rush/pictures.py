@@ -10,7 +10,7 @@ import numpy as np
 from cohabit.predict.variability_learners import KINDS
 from cohabit.report.figures import Figure, bars, colour, layout, marks, packed, safe
 from cohabit.reproduce.papers import Picture
-from cohabit.reproduce.rush import learning, outcomes
+from cohabit.reproduce.rush import learning, outcomes, spells
 from cohabit.reproduce.rush.lab import ADAA, ADPA, EXPERIMENTS, FCFS, PDPA, RUSH, SS, SUBSET, WS
 from cohabit.reproduce.rush.learning import ALL_NODES, OWN_NODES, TITLES
 from cohabit.reproduce.rush.outcomes import gathered, longest_change, varying
@@ -35,6 +35,7 @@ def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
         _strong(trials[SS]),
         _makespans(trials),
         _waits(trials[ADAA]),
+        spells.picture(plan, results),
     ]
 
 

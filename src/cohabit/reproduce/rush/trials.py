@@ -38,6 +38,15 @@ from cohabit.sim.weather.constants import CONSTANTS, Constants
 
 THROUGHOUT = "throughout"  # another world: programs are slowed during the whole run
 PATIENT = "patient"  # a threshold no job reaches in an experiment
+SPELLS_MIN = (
+    2.5,
+    5.0,
+    10.0,
+    20.0,
+)  # mean time for which the noise job holds an amount; the first is the calibrated one
+SPELLS = {
+    f"spells of {minutes:g} min": minutes for minutes in SPELLS_MIN
+}  # ADAA once more, with noise that lasts so long
 MANY_SKIPS = 1000
 LEARNER, MODEL, CONTROL = "learner", "model", "control runs"
 Trial = dict[str, Any]  # policy -> result
@@ -47,7 +56,7 @@ Trial = dict[str, Any]  # policy -> result
 class Work:
     """One set."""
 
-    experiments: tuple[str, ...]  # names, or THROUGHOUT
+    experiments: tuple[str, ...]  # names, or THROUGHOUT, or one of SPELLS
     history: History
     seed: int
     trial_seeds: tuple[int, ...]
@@ -57,6 +66,7 @@ class Work:
     brackets: int  # ADAA trials with policies besides FCFS+EASY, RUSH and random skips
     keeps_model: bool = False  # whether the model's file and the control runs are kept
     learner: str = ""  # empty: chosen by F1
+    spells: int = 0  # ADAA trials with every length of noise
 
 
 def run_set(work: Work) -> dict[str, Any]:
@@ -67,6 +77,10 @@ def run_set(work: Work) -> dict[str, Any]:
     for name in work.experiments:
         if name == THROUGHOUT:
             found[THROUGHOUT] = _other_world(work)
+            continue
+        if minutes := SPELLS.get(name):
+            seeds = work.trial_seeds[: work.spells]
+            found[name] = [_with_spells(minutes, seed, data.norms, models, work.jobs) for seed in seeds]
             continue
         one = experiments(work.jobs)[name]
         seeds = work.trial_seeds if name == ADAA else work.trial_seeds[: work.others]
@@ -92,9 +106,7 @@ def _file_of(trained: TrainedVariability, scores: dict[str, Any]) -> bytes:
 def _all_policies(one: Experiment, seed: int, norms: Norms, models: Models, brackets: bool) -> Trial:
     found = {policy: run_trial(one, seed, policy, norms, models) for policy in (FCFS, RUSH)}
     if one.name == ADAA:
-        rush = found[RUSH]
-        rate = rush["delayed"] / rush["decisions"] if rush["decisions"] else 0.0
-        found[RANDOM] = run_trial(one, seed, RANDOM, norms, rate=rate)
+        found[RANDOM] = run_trial(one, seed, RANDOM, norms, rate=_rate(found[RUSH]))
     if brackets:
         found |= {
             policy: run_trial(one, seed, policy, norms, models)
@@ -102,6 +114,25 @@ def _all_policies(one: Experiment, seed: int, norms: Norms, models: Models, brac
         }
         found[PATIENT] = run_trial(one, seed, RUSH, norms, models, skip_threshold=MANY_SKIPS)
     return found
+
+
+def lasting(minutes: float) -> Constants:
+    """The world in which the noise job holds every amount for this long on average, and is heavy as often as always."""
+    return msgspec.structs.replace(CONSTANTS, noise=msgspec.structs.replace(CONSTANTS.noise, hold_min=minutes))
+
+
+def _with_spells(minutes: float, seed: int, norms: Norms, models: Models, jobs: int) -> Trial:
+    """One ADAA trial under every policy whose worth depends on how long noise lasts."""
+    one, constants = experiments(jobs)[ADAA], lasting(minutes)
+    found = {
+        policy: run_trial(one, seed, policy, norms, models, constants=constants) for policy in (FCFS, RUSH, ORACLE)
+    }
+    rate = _rate(found[RUSH])
+    return found | {RANDOM: run_trial(one, seed, RANDOM, norms, rate=rate, constants=constants)}
+
+
+def _rate(rush: dict[str, Any]) -> float:
+    return rush["delayed"] / rush["decisions"] if rush["decisions"] else 0.0
 
 
 def throughout() -> Constants:
