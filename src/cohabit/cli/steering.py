@@ -120,6 +120,11 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
     typer.echo(f"{steered.title}: {theirs['running']} running, {theirs['held']} held, {theirs['waiting']} waiting")
     age = "" if found["view_age_s"] is None else f" ({found['view_age_s']:g} s ago)"
     typer.echo(f"Cohabit{age}: {', '.join(f'{count} {state}' for state, count in ours.items())}")
+    if took := found["latency"]:
+        parts = {"submit": "a submission is seen", "start": "a start is carried out", "end": "an end is seen"}
+        keys = {f"{key}_latency_s": text for key, text in parts.items()}
+        said = [f"{text} in {took[key]:g} s" for key, text in keys.items() if key in took]
+        typer.echo(f"Latency, at the median of the last {took['starts']} starts: {', '.join(said)}")
     for text in [*steered.remarks(theirs), *found["warnings"]]:
         typer.echo(text)
     if found["disagreements"]:

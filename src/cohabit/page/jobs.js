@@ -24,7 +24,7 @@ export class JobList {
       { title: "State", sort: "state", cell: (job) => badge(job.state), class: "short" },
       { title: "Processes", sort: "processes", number: true, cell: (job) => number(job.processes) },
       { title: "Nodes", number: true, cell: (job) => (job.nodes ? number(job.nodes) : "") },
-      { title: "Waited", sort: "submitted_at", number: true, cell: waited },
+      { title: "Waited", sort: "waited", number: true, cell: waited },
       { title: "Ran", sort: "started_at", number: true, cell: ran },
       { title: "Why it waits, or how it ended", cell: (job) => job.why || "", class: "why" },
     ];

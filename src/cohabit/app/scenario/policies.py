@@ -47,7 +47,8 @@ CONCERNED = {  # the placements that a key of [policy] applies to
     "unknown": ("joint",),
     "planned": ("joint",), "evaluations": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",),
-    "degradation": ("pair", "joint"), "model": ("pair", "joint"), "threshold_pct": ("pair",), "group_size": ("pair",),
+    "degradation": ("pair", "joint"), "model": ("pair", "joint"), "trust_model": ("pair", "joint"),
+    "threshold_pct": ("pair",), "group_size": ("pair",),
     "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
 VARYING = (  # keys beside a bundle that replace its own
@@ -57,8 +58,8 @@ VARYING = (  # keys beside a bundle that replace its own
 OF_CYCLES = ("bf_interval_s", "bf_window_s", "bf_resolution_s", "bf_max_job_test")
 OF_A_GATE = ("variability", "skip_threshold", "delay_labels", "telemetry_nodes", "cost_aware", "choose_nodes")
 UNHEEDED = {  # keys of placement pair that a way of pairing ignores
-    "consecutive": ("degradation", "model", "threshold_pct", "window", "refill"),
-    "intensity": ("degradation", "model", "threshold_pct", "group_size", "refill"),
+    "consecutive": ("degradation", "model", "trust_model", "threshold_pct", "window", "refill"),
+    "intensity": ("degradation", "model", "trust_model", "threshold_pct", "group_size", "refill"),
     "saving": ("threshold_pct",),
 }
 
@@ -249,9 +250,14 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
         return KnownPairs(matrix.names, matrix.percent + np.diag(matrix.beside_itself))
     if config.model:
         from cohabit.policy.degradation import PredictedPairs
-        from cohabit.predict.model_file import load_model
+        from cohabit.predict.model_file import load_model, not_beaten_by
 
-        return PredictedPairs(load_model(Path(config.model)).model, Path(config.model).name)
+        stored = load_model(Path(config.model))
+        if (beaten := not_beaten_by(stored.manifest)) and not config.trust_model:
+            what = f"the model does no better on families it has not seen than {' and '.join(beaten)}"
+            fix = "measure more pairs and train again, or say trust_model = true"
+            raise InputError(what, f"policy.model = {config.model!r}", fix)
+        return PredictedPairs(stored.model, Path(config.model).name)
     return None
 
 

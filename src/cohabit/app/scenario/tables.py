@@ -97,6 +97,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     pairing: str | None = None  # pair: optimal, greedy, saving, intensity or consecutive; None: the bundle's, or greedy
     degradation: str = ""  # pair and joint: a matrix of pairwise degradations, CSV
     model: str = ""  # pair and joint: a trained model that predicts them from counters
+    trust_model: bool = False  # use a model although it does no better on unseen families than simple baselines
     threshold_pct: float = 100.0  # pair: pairs that slow each other by more run one after the other
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
     window: int = 150  # pair: how many jobs at the front of the queue are paired

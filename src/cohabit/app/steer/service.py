@@ -237,7 +237,8 @@ class Steering:
             return
         self._written = jobs
         with replacing(self.place.view) as stream:
-            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away}
+            took = self.backend.watcher.latency.told()
+            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away, "latency": took}
             stream.write(msgspec.json.encode(about))
 
 
@@ -254,6 +255,12 @@ def our_view(place: Path) -> tuple[float, dict[str, str]]:
         return float(kept["at"]), dict(kept["jobs"])
     except (ValueError, KeyError, TypeError):
         return 0.0, {}
+
+
+def latency(place: Path) -> dict[str, float]:
+    """Return what submissions, starts and ends take besides deciding, as the controller last wrote it."""
+    found = _kept_view(place).get("latency", {})
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def store_away(place: Path) -> str:

@@ -16,6 +16,7 @@ from cohabit.backend.steered.closings import Closings
 from cohabit.backend.steered.dependencies import MET, NEVER, NEVER_MET, Others, is_changed, terms_of
 from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
+from cohabit.backend.steered.latency import Latency
 from cohabit.backend.steered.marks import (
     BACK,
     FREE,
@@ -99,9 +100,11 @@ class Watcher:
         self.guarded = False  # programs of mates wait for each other at a threshold, so none of them can be late
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; kept until the manager forgets them
+        self.canaries: set[str] = set()  # small jobs that measure nodes which the core has given to another job
         self.over: set[str] = set()  # names the core has had and will never take again
         self._said: set[str] = set()  # held jobs that are not ours
         self.lasted: dict[tuple[str, int], float] = {}  # seconds, of runs whose end was reported
+        self.latency, self._begun_s, self._now_s = Latency(), 0.0, 0.0  # since when we look, and when we last did
         self.told: list[NodeFact] = [NodeUp(number) for number in range(len(node_names))]
         self.back_s = 0.0  # since when the manager answers again; it may have forgotten the last orders before that
 
@@ -109,6 +112,7 @@ class Watcher:
         """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
         facts: list[Event] = []
         wishes = Wishes()
+        self._now_s, self._begun_s = picture.begun_s, self._begun_s or picture.begun_s
         for known in list(self.known.values()):
             if not known.busy and picture.begun_s > known.touched_s:
                 facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
@@ -116,6 +120,7 @@ class Watcher:
         facts += self.closings.look(picture.windows)
         facts += self._new(picture, wishes)
         self.left &= picture.jobs.keys()
+        self.canaries &= self.left
         return facts, wishes
 
     def away(self) -> list[Event]:
@@ -204,6 +209,7 @@ class Watcher:
                 known.phase = QUEUED
                 return [StartRefused(*key, "it began too late beside its mates", 1)]
             known.phase, known.restarts = RUNS, job.restarts
+            self.latency.started(known.ordered_s, job.start_s)
             return [JobStarted(*key)]
         if not job.waits:
             self.known.pop(known.name)
@@ -256,6 +262,7 @@ class Watcher:
     def _finished(self, known: Known, job: ManagerJob) -> JobFinished:
         if job.end_s > job.start_s > 0:
             self.lasted[known.name, known.attempt] = job.end_s - job.start_s
+            self.latency.ended(job.end_s, self._now_s)
         return finished(known.attempt, job, self._title)
 
     def _forgotten(self, known: Known, job: ManagerJob) -> bool:
@@ -290,6 +297,8 @@ class Watcher:
             self.take(job)
             if not job.mark and self.terms.since_s:
                 wishes.note[job.name] = NEW
+            if job.submit_s > self._begun_s and not job.dependency and job.begin_s <= job.submit_s + 1:
+                self.latency.submitted(job.submit_s, picture.begun_s)
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
 
@@ -367,6 +376,8 @@ class Watcher:
 
     def _is_foreign(self, job: ManagerJob) -> bool:
         known = self.known.get(job.name)
+        if job.name in self.canaries:
+            return False
         return job.runs and (known is None or (known.phase in (QUEUED, PARKED) and not known.busy))
 
 

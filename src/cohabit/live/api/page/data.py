@@ -33,7 +33,7 @@ from cohabit.report.variation import Variation, live_runs, variation_of
 
 router = APIRouter(prefix="/v1/page", include_in_schema=False)
 Views = Literal["queued", "running", "waiting", "finished", "all"]
-Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s"]
+Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s", "waited"]
 SERIES_S = 6 * 3600.0
 SERIES_MOST = 5_000  # ended jobs read for one chart
 VARIATION_MOST = 5_000  # ended jobs whose run times are compared
