@@ -55,7 +55,6 @@ def predicted_and_measured(server: Scheduler, folder: Path) -> dict[str, float]:
     """What `cohabit report` says of predictions, as a table, as JSON and as files; empty: no run could be judged."""
     told = server.ok("report")
     if "slowdowns" not in told:
-        assert all(one["slowdown_why"] for one in told["jobs"] if one["predicted_slowdown"] != 1.0), told
         return {}
     assert "a prediction errs by" in server.call("report").out
     assert server.call("report", "--out", folder / "report").code == 0
