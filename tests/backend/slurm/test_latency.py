@@ -90,4 +90,4 @@ def test_turnaround_real_and_simulated(tmp_path: Path, count: int, shortest_s: i
         f"{told}\n"
     )
     assert told["starts"] == count
-    assert abs(real_s / with_s - 1) < WITHIN
+    assert abs(real_s / with_s - 1) < WITHIN, told
