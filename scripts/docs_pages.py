@@ -170,7 +170,7 @@ def _default(field: Any) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-# ---- what a living scheduler tells ----------------------------------------------------------------------------------
+# ---- what a running scheduler tells ----------------------------------------------------------------------------------
 
 
 def figures_page() -> str:
@@ -179,7 +179,7 @@ def figures_page() -> str:
     from cohabit.live.api.streams import KINDS
 
     lines = [
-        "# Figures and events of a living scheduler", "", "## Figures", "",
+        "# Figures and events of a running scheduler", "", "## Figures", "",
         "`GET /metrics`, for Prometheus. Metrics of simulated runs are in [metrics.md](../metrics.md).", "",
         "| name | kind | labels | meaning |", "|---|---|---|---|",
     ]  # fmt: skip

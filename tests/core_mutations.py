@@ -47,6 +47,12 @@ def _module(tests: str, *lines: tuple[str, str]) -> Module:
 
 
 MODULES: dict[str, Module] = {
+    "co_runs": _module(
+        "core/test_co_runs.py",
+        ("    if well:\n", "    if True:\n"),
+        ("if alone_us < LEAST_ALONE_US or", "if False or"),
+        ("if profile is not None and profile.owner == job.profile_owner else", "if profile is not None else"),
+    ),
     "explain_windows": _module(
         "core/test_windows.py",
         ("    if window.begin_us > now_us:\n", "    if True:\n"),
@@ -104,7 +110,7 @@ MODULES: dict[str, Module] = {
     ),
     "descriptions": _module(
         "core/test_descriptions.py",
-        ("job.alpha, job.exclusive, job.single_node, limit_us)", "job.alpha, job.exclusive, limit_us)"),
+        ("job.exclusive, job.single_node, job.spread, limit_us)", "job.exclusive, job.spread, limit_us)"),
         ("        self._of_row[row] = UNKNOWN\n", "        pass\n"),
         ("if program is None or own == program:", "if program is None:"),
     ),
@@ -126,6 +132,19 @@ MODULES: dict[str, Module] = {
         ("    if not view.is_running(row):\n        return \"\"\n", ""),
         ("for other in state.ledger.rows_on(node)} - {row})", "for other in state.ledger.rows_on(node)})"),
         ("profile(job.program, job.processes, job.profile_owner)", 'profile(job.program, job.processes, "")'),
+    ),
+    "cycles": _module(
+        "core/test_cycles.py",
+        ("if self.between and not starts:", "if False:"),
+        ("return not 0 < self._cycle.tests <= self._tested", "return True"),
+        ("else -(-start_us // step) * step", "else start_us"),
+        ("start_us <= self._view.now_us + self._cycle.window_us", "start_us >= 0"),
+    ),
+    "bounds": _module(
+        "core/test_cycles.py",
+        ("self.qos in (\"\", job.service)", "True"),
+        ("return job.user if self.per == USER", "return 0 if self.per == USER"),
+        ("if most and now + more > most:", "if most and now > most:"),
     ),
     "fairness": _module(
         "core/test_fairness.py",

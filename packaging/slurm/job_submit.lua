@@ -8,6 +8,7 @@
 local LEASE = "/var/lib/cohabit/lease"
 local HELD = "cohabit:held"
 local OPEN = HELD .. ":open" -- its owner named no largest number of nodes: some versions do not tell that afterwards
+local TYPES = { compute = true, network = true, io = true } -- of work, in a comment: cohabit:type=io
 
 -- The partitions that are steered now, as a set, and by which uid; nil: none.
 local function steered_partitions()
@@ -53,6 +54,10 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   if job_desc.script == nil or job_desc.script == "" then return slurm.SUCCESS end -- salloc, srun
   if job_desc.priority == 0 then return slurm.SUCCESS end -- its owner wants it held: not ours
   job_desc.priority = 0
+  local kind = (job_desc.comment or ""):match("cohabit:type=([^%s,;]*)")
+  if kind ~= nil and not TYPES[kind] then
+    slurm.log_user("cohabit:type=%s is not known and counts as not stated: write compute, network or io", kind:sub(1, 40))
+  end
   -- Jobs that start together with others elsewhere: sbatch --comment=cohabit:mates=NAME
   local mates = (job_desc.comment or ""):match("cohabit:mates=([%w._-]+)")
   if mates ~= nil and #mates > 60 then mates = nil end
@@ -67,17 +72,56 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   return slurm.SUCCESS
 end
 
--- A job that waits for Cohabit is not released by its owner. (A user may not write the mark: a job its owner had held and
--- lets go of cannot become ours here: it goes to plain Slurm.)
+-- A job that waits for Cohabit is held, so a hold by its owner would change nothing: it is written into the comment (an
+-- owner may not write the mark), and a release takes it out. An administrator's hold is seen in Slurm's own records.
+local WORD = "cohabit:hold"
+
+local function with_word(comment)
+  return (" " .. comment .. " "):find(" " .. WORD .. " ", 1, true) ~= nil
+end
+
+-- Set the owner's comment without the word; an empty text would leave it as it is.
+local function take_word_out(job_desc, comment)
+  if not with_word(comment) then return end
+  local rest = (" " .. comment .. " "):gsub(" cohabit:hold ", " ", 1):match("^%s*(.-)%s*$")
+  job_desc.comment = rest == "" and " " or rest
+end
+
+-- A job that waits for Cohabit is not released by its owner. What its owner or an administrator held, and now lets go of,
+-- waits for Cohabit again. (A job its owner had held at submission cannot become ours here: it goes to plain Slurm.)
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
-  local released = job_desc.priority ~= nil and job_desc.priority ~= 0 and job_desc.priority ~= slurm.NO_VAL
-  if modify_uid == 0 or not released or job_rec.priority ~= 0 then return slurm.SUCCESS end
+  local priority, mark, comment = job_desc.priority, job_rec.admin_comment or "", job_rec.comment or ""
+  if priority == nil or priority == slurm.NO_VAL or not mark:find("^cohabit:[hr]") then return slurm.SUCCESS end
   local steered, uid = steered_partitions()
-  if steered == nil or modify_uid == uid or not steered[job_rec.partition] then return slurm.SUCCESS end
-  if job_rec.admin_comment ~= nil and job_rec.admin_comment:find("^cohabit:[hr]") then
-    slurm.log_user("this job waits for Cohabit, which decides when and where it starts")
-    return slurm.ERROR
+  if steered == nil or not steered[job_rec.partition] then return slurm.SUCCESS end
+  local manages = modify_uid == 0 or modify_uid == uid
+  if priority == 0 then
+    if not manages and not with_word(comment) then
+      job_desc.comment = comment == "" and WORD or comment .. " " .. WORD
+    end
+    return slurm.SUCCESS
   end
+  if job_rec.priority ~= 0 then return slurm.SUCCESS end
+  local flag = mark:match("%+(%a+)")
+  if manages and (flag == "hold" or flag == "noted") then
+    job_desc.admin_comment = mark:gsub("%+%a+", "+free", 1)
+    take_word_out(job_desc, comment)
+  elseif manages and with_word(comment) then
+    job_desc.priority = slurm.NO_VAL
+    slurm.log_user("this job stays held: its owner holds it")
+    return slurm.SUCCESS
+  elseif manages then
+    return slurm.SUCCESS
+  elseif with_word(comment) then
+    take_word_out(job_desc, comment)
+  else
+    local why = flag == "hold" and "this job is held: `cohabit release` lets go of it"
+      or "this job waits for Cohabit, which decides when and where it starts (cohabit why " .. job_rec.job_id .. ")"
+    slurm.log_user(why)
+    return slurm.ESLURM_ACCESS_DENIED or slurm.ERROR
+  end
+  job_desc.priority = slurm.NO_VAL
+  slurm.log_user("this job is not held any more: Cohabit decides when and where it starts")
   return slurm.SUCCESS
 end
 

@@ -116,7 +116,7 @@ def _doubt_at(
         return None
     if found.st_mode & stat.S_IWOTH:
         fix = "choose a folder below it" if found.st_mode & stat.S_ISVTX else f"chmod go-w {at}"
-        return Doubt(f"{about}is open: everybody may write to it", asked, fix)
+        return Doubt(f"{about}is open: every account may write to it", asked, fix)
     if found.st_mode & stat.S_IWGRP and not _is_private(at, found):
         return Doubt(f"{about}is open: group {_group(found.st_gid)} may write to it", asked, f"chmod g-w {at}")
     return None

@@ -254,7 +254,7 @@ def test_a_counter_that_was_reset_is_unknown_once() -> None:
 def test_a_counter_that_stays_at_its_highest_value_says_nothing() -> None:
     rows, said, _ = metered(Scripted("sysclassib", *[{("symbol_error", "p"): 65535.0}] * 3), 3)
     assert rows == [{}, {}, {}]
-    assert said == ["sysclassib.symbol_error of p stays at its highest value until somebody clears it"]
+    assert said == ["sysclassib.symbol_error of p stays at its highest value until it is cleared"]
     rows, _, _ = metered(Scripted("sysclassib", *[{("port_xmit_data", "p"): 65535.0}] * 3), 3)
     assert rows[1:] == [{"sysclassib.port_xmit_data": 0.0}] * 2
 

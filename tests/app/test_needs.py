@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from cohabit.policy.needs import NAMES
 from cohabit.policy.placement.pair import MISSES, Pair
 from cohabit.policy.registry import BUNDLES
 from cohabit.predict.features import Floats, Schema
+from cohabit.predict.pooling import Judged
 
 
 class Asked:
@@ -33,8 +35,8 @@ class Asked:
     def estimate(self, primary_rows: Floats, other_rows: Floats) -> Floats:
         return np.zeros(len(primary_rows))
 
-    def estimate_pairs(self, primary_rows: Floats, other_rows: Floats) -> Floats:
-        return np.zeros((len(primary_rows), len(other_rows)))
+    def judge_pairs(self, names: Sequence[str], primary_rows: Floats, other_rows: Floats) -> Judged:
+        return Judged(*[np.zeros((len(primary_rows), len(other_rows)))] * 4)
 
 
 def serving(place: Path, name: str, **keys: object) -> ServeConfig:

@@ -133,11 +133,11 @@ def test_a_daemon_of_an_accounts_does_not_count_as_a_node(folder: Path, ann: Acc
 def test_a_folder_of_notices_that_others_can_write_is_refused(folder: Path, ann: Account) -> None:
     place = job_notices.prepare(folder / "node", "n0")
     os.chown(place, ann.uid, ann.gid)
-    with pytest.raises(InputError, match="belongs to somebody else"):
+    with pytest.raises(InputError, match="belongs to another account"):
         job_notices.prepare(folder / "node", "n0")
     shutil.rmtree(place)
     (folder / "ann").mkdir()
     os.chown(folder / "ann", ann.uid, ann.gid)
     place.symlink_to(folder / "ann")
-    with pytest.raises(InputError, match="belongs to somebody else"):
+    with pytest.raises(InputError, match="belongs to another account"):
         job_notices.prepare(folder / "node", "n0")

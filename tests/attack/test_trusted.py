@@ -83,7 +83,8 @@ def test_a_place_in_which_a_group_may_write_is_refused(ann: Account, folder: Pat
 
 def test_a_place_below_a_folder_that_others_may_write_to_is_refused(folder: Path) -> None:
     folder.chmod(0o777)
-    assert refused(cohabit("up", "--place", folder / "place"), "on the way to it, is open: everybody may write to it")
+    words = "on the way to it, is open: every account may write to it"
+    assert refused(cohabit("up", "--place", folder / "place"), words)
     assert not (folder / "place").exists()
     folder.chmod(0o1777)  # as /tmp is
     assert cohabit("up", "--until-idle", "--place", folder / "place").returncode == 0

@@ -210,7 +210,7 @@ def test_dividing_the_cache_without_resctrl_is_skipped_and_said_once(tmp_path: P
         for _ in range(2):
             await backend.execute(SetShares(((0, 1),), (("job", 0, 4),)))
         assert [one for one in backend.notices() if "cache" in one] == [
-            "the cache is not divided: resctrl is not mounted, or nobody is bound to cores"
+            "the cache is not divided: resctrl is not mounted, or no job is bound to cores"
         ]
 
     play(tmp_path, scene, mount=none)

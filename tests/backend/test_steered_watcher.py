@@ -5,9 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from cohabit.backend.steered.dependencies import MET, NEVER, UNMET, Others
+from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
 from cohabit.backend.steered.marks import BACK, HELD, Before, run_mark
 from cohabit.backend.steered.shapes import (
+    BY_ADMINISTRATOR,
     BY_CORES,
+    BY_OWNER,
     BY_REQUEST,
     NOT_WHOLE,
     Discovered,
@@ -16,7 +20,7 @@ from cohabit.backend.steered.shapes import (
     ManagerWindow,
     Terms,
 )
-from cohabit.backend.steered.watcher import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Watcher, Wishes, condition
+from cohabit.backend.steered.watcher import Watcher, condition
 from cohabit.model.cluster import Cluster, NodeGroup, Window
 from cohabit.model.command import StartJob
 from cohabit.model.event import (
@@ -135,7 +139,7 @@ def test_what_operators_do_with_runs() -> None:
     assert look(watcher, requeued)[0] == [JobFinished("1", 1, "stopped"), JobHeld("1")]
     assert known.phase == PARKED
     facts, wishes = look(watcher, changed(requeued, held=False))
-    assert (facts, wishes.hold) == ([JobReleased("1")], ["1"])
+    assert (facts, wishes.note) == ([JobReleased("1")], {"1": "free"})  # which holds it again
 
 
 def test_slurm_came_back_without_our_order() -> None:
@@ -265,3 +269,68 @@ def test_what_was_ordered_before_slurm_started_again_is_ordered_anew() -> None:
         known.touched_s, watcher.back_s = 40.0, started_s
         look(watcher, changed(WAITS, mark=RUN_1))
         assert (known.phase, known.to_place) == (phase, phase == ORDERED)
+
+
+def test_holds_of_others_are_told_from_ours_and_outlive_a_controller() -> None:
+    """By Slurm's records: an administrator's, an owner's (job_submit.lua), and lifted ones, also after a restart."""
+    for by in (BY_OWNER, BY_ADMINISTRATOR):
+        watcher, known = with_job(QUEUED)
+        facts, wishes = look(watcher, changed(WAITS, held_by=by))
+        assert (facts, wishes.note, known.phase) == ([JobHeld("1")], {"1": "noted"}, PARKED)
+        assert look(watcher, changed(WAITS, held_by=by, mark=f"{HELD}+noted"))[0] == []
+        facts, wishes = look(watcher, changed(WAITS, mark=f"{HELD}+noted"))
+        assert (facts, wishes.note, known.phase) == ([JobReleased("1")], {"1": "free"}, QUEUED)
+    watcher, _ = with_job(QUEUED)  # a controller that was not there when it was held and released
+    assert look(watcher, changed(WAITS, mark=f"{HELD}+noted"))[0] == [JobReleased("1")]
+    watcher, _ = with_job(QUEUED)  # Slurm's reason is an older one than what job_submit.lua wrote
+    assert look(watcher, changed(WAITS, held_by=BY_ADMINISTRATOR, mark=f"{HELD}+free"))[0] == [JobReleased("1")]
+    watcher, known = with_job(ORDERED)  # held between two looks, while Slurm did not take our order
+    known.to_place = True
+    facts, _ = look(watcher, changed(WAITS, held_by=BY_ADMINISTRATOR))
+    assert (facts, known.to_place) == ([StartRefused("1", 1, "somebody holds it", 1), JobHeld("1")], False)
+
+
+def test_every_held_job_is_ours_but_those_that_others_held() -> None:
+    terms = Terms(("all",), all_held=True, node_cpus=28, since_s=4.0)
+    watcher = Watcher(NAMES, terms, "Slurm", patience_s=20)
+    new, old = changed(WAITS, mark=""), changed(WAITS, name="2", number=2, mark="", submit_s=3.0)
+    theirs = changed(WAITS, name="3", number=3, mark="", held_by=BY_ADMINISTRATOR)
+    facts, wishes = look(watcher, new, old, theirs)
+    assert [one.job.job_id for one in facts if isinstance(one, JobSubmitted)] == ["1"]
+    assert wishes.note == {"1": "mark"}
+    assert wishes.said == ["held by others and left held: 2, 3; `scontrol release` gives them to Slurm"]
+    assert not look(watcher, changed(new, mark=HELD), old, theirs)[1].said
+
+
+def test_dependencies_are_followed() -> None:
+    done, failed = (changed(WAITS, name=n, number=int(n), held=False, mark="", state=state, start_s=10.0, end_s=20.0)
+                    for n, state in (("7", "COMPLETED"), ("8", "FAILED")))  # fmt: skip
+    runs = changed(done, name="9", number=9, state="RUNNING")
+    tasks = [changed(done, name="20_1", number=21, array="20"), changed(runs, name="20_2", number=22, array="20")]
+    twin = changed(runs, name="30", number=30, job_name="twin", user=5)
+    others = Others([done, failed, runs, *tasks, twin])
+
+    def stands(text: str, **own: object) -> str:
+        return others.standing(changed(WAITS, name="99_1", number=99, array="99", dependency=text, **own), 100.0)
+
+    assert stands("") == MET
+    assert stands("afterok:7(unfulfilled)") == stands("afterany:7:8") == stands("afternotok:8(unfulfilled)") == MET
+    assert stands("afterok:7(unfulfilled),afterany:9(unfulfilled)") == stands("afterok:9") == UNMET
+    assert stands("afterok:8?afterok:7") == MET
+    assert stands("afterok:8?afterok:9") == UNMET
+    assert stands("afterok:8(failed)") == stands("afternotok:7") == stands("afterok:8?afternotok:7") == NEVER
+    assert stands("afterok:8,afterok:9") == NEVER
+    assert stands("after:9") == stands("after:9+1") == MET
+    assert stands("after:9+2") == stands("after:6") == UNMET  # two minutes after 10; and Slurm has forgotten 6
+    assert stands("aftercorr:20") == stands("afterok:20_1") == stands("afterok:21") == MET
+    assert stands("afterok:20_*") == stands("afterok:20") == stands("aftercorr:20_2") == UNMET
+    assert stands("singleton", job_name="twin", user=5) == UNMET
+    assert stands("singleton", job_name="twin", user=6) == MET
+    assert stands("afterburstbuffer:7") == stands("expand:7") == UNMET  # Slurm's own matter
+
+
+def test_a_job_may_lose_dependencies_and_not_get_new_ones() -> None:
+    job = changed(WAITS, dependency="afterok:7(unfulfilled),singleton")
+    watcher, _ = with_job(QUEUED, job)
+    assert look(watcher, changed(job, dependency="singleton(unfulfilled)"))[0] == []
+    assert look(watcher, changed(job, dependency="afterok:8"))[1].pass_on == {"1": "depends on others now (afterok:8)"}

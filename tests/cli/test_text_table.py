@@ -10,7 +10,8 @@ from rich.console import Console
 
 from cohabit.cli.queue import COLUMNS, columns_that_fit
 from cohabit.cli.text_table import cell_width, table_lines, wrapped
-from cohabit.cli.top import _frame
+from cohabit.cli.top import _frame, _screen
+from cohabit.cli.top_keys import Choice
 
 
 def test_a_table() -> None:
@@ -61,11 +62,11 @@ def job(name: str, user: str) -> dict[str, Any]:
     return {
         "job": name, "user": user, "program": "a-program-with-a-name", "state": "queued", "cores": 0, "processes": 16,
         "nodes": [], "submitted_at": 1.0, "started_at": None, "ended_at": None, "limit_s": 3600.0, "array": None,
-        "why": "needs 1 node with 16 cores, 0 have that; the nearest, node 0, lacks 12 cores: job 1 runs there",
+        "why": "needs 8.0 GB/s on one node; none has that free; the nearest, node 0, lacks 2.0 GB/s: job 1 runs there",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [60, 110, 200])
+@pytest.mark.parametrize("width", [60, 80, 110, 200])
 def test_top_cuts_no_ids_and_no_users(width: int) -> None:
     jobs = [job("2026-weather-forecast", "annabelle"), job("12", "ben")]
     node = {"node": 0, "state": "shared", "cores": 16, "used_cores": 4, "jobs": ["2026-weather-forecast", "other-job"]}
@@ -78,9 +79,23 @@ def test_top_cuts_no_ids_and_no_users(width: int) -> None:
     rows = [line.split() for line in lines]
     assert any(row[:2] == ["2026-weather-forecast", "annabelle"] and "queued" in row for row in rows)
     assert any(row[:2] == ["12", "ben"] and "queued" in row for row in rows)
-    assert ("16" in next(row for row in rows if row[:1] == ["12"])) == (width > 60)
+    assert ("16" in next(row for row in rows if row[:1] == ["12"])) == (width > 80)
+    assert next(row for row in rows if row[:1] == ["12"])[3:6] == ["needs", "8.0", "GB/s"] or width != 80
     text = " ".join(" ".join(row) for row in rows)
     assert "2026-weather-forecast, other-job" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_the_last_line_of_the_screen_has_the_keys(width: int) -> None:
+    seen = {"version": "1", "nodes": [], "jobs": [job("12", "ben")], "ended": [], "more": False}
+    for choice in (Choice(), Choice(keys=False)):
+        console = Console(file=io.StringIO(), width=width, height=20, force_terminal=True, color_system=None)
+        with console.capture() as shown:
+            console.print(_screen(seen, 100.0, (width, 20), choice), height=20)
+        lines = shown.get().splitlines()
+        assert all(len(line) <= width for line in lines)
+        assert lines[-1].startswith("q leave · s sort · / search") == choice.keys
+        assert len(lines) == 20 or not choice.keys
 
 
 def test_columns_are_left_out_one_after_the_other() -> None:

@@ -30,7 +30,7 @@ def test_the_nearest_node_is_the_one_that_lacks_least() -> None:
     must(tell.run(0, "narrow", processes=3, single_node=True))
     assert tell.run(1, "a", processes=6, single_node=True) is None
     said = tell.why("a", 1)
-    assert said.startswith("needs 1 node with 6 cores, 0 have that; the nearest, node 1, lacks 1 core:")
+    assert said.startswith("needs 6 cores on one node; none has that free; the nearest, node 1, lacks 1 core:")
     assert "job narrow runs there" in said
 
 

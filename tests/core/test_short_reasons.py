@@ -120,20 +120,20 @@ def whole_before_a_window() -> Story:
     [
         (held, "j", 1, "held: it must be released first"),
         (after, "j", 1, "waits for the end of job first"),
-        (array, "j_2", 1, "1 of its array run and at most 1 may"),
+        (array, "j_2", 1, "array limit 1; j_1 goes first"),
         (refused, "j", 1, "its start was refused; it is tried again in 59 s"),
-        (no_room, "j", 1, "needs 1 node with 4 cores, 0 have that"),
+        (no_room, "j", 1, "needs 4 cores on one node; none has that free"),
         (age_limit, "j", 60, "job old is ahead of it and it has reached the age limit and may not be overtaken"),
         (nothing_may_overtake, "j", 1, "job wide is ahead of it and nothing may overtake"),
         (
             strangers,
             "j",
             1,
-            "needs 1 node with 2 cores, 1 has that, but jobs of other accounts are there; "
+            "needs 2 cores on one node; 1 has that free, but jobs of other accounts are there; "
             "promised a start within 99 s on 1 node",
         ),
-        (promised, "j", 1, "needs 3 empty nodes, 1 is empty; promised a start within 3.3 min on 3 nodes"),
-        (behind_a_promise, "late", 1, "needs 1 empty node, 1 is empty, but a start now would delay job j"),
+        (promised, "j", 1, "needs 3 empty nodes; 1 is empty; promised a start within 3.3 min on 3 nodes"),
+        (behind_a_promise, "late", 1, "needs 1 empty node; 1 is empty, but a start now would delay job j"),
         (whole_nodes, "j", 1, "needs 3 nodes, 1 idle"),
         (whole_behind_the_head, "late", 1, "needs 2 nodes, 1 idle; 1 job ahead of it"),
         (

@@ -19,14 +19,21 @@ from tests.verbs.living import AN_ACCOUNT, Scheduler
 
 CORES = sorted(os.sched_getaffinity(0))
 WORK = {"dense": 180, "allocation": 90, "compression": 220, "sort": 120}  # a second or two each
-PROGRAMS = "\n".join(
-    ['cores = "split"', "repeats = 1", 'sources = ["procfs"]']
-    + [
-        f'[[program]]\nname = "{name}"\ncommand = ["{COMMAND}", "exercise", "{name}", "--work", "{work}"]\n'
-        f'beside = ["{COMMAND}", "exercise", "{name}", "--seconds", "30"]'
-        for name, work in WORK.items()
-    ]
-)
+TO_JUDGE = 6  # times that work: runs of less than five seconds are too short to judge
+
+
+def plan(times: int) -> str:
+    """The programs to measure, with so many times their work."""
+    lines = ['cores = "split"', "repeats = 1", 'sources = ["procfs"]']
+    for name, work in WORK.items():
+        lines += [
+            f'[[program]]\nname = "{name}"',
+            f'command = ["{COMMAND}", "exercise", "{name}", "--work", "{work * times}"]',
+            f'beside = ["{COMMAND}", "exercise", "{name}", "--seconds", "300"]',
+        ]
+    return "\n".join(lines)
+
+
 SITE = """
 nodes = 1
 place = "{place}"
@@ -34,29 +41,43 @@ oversubscribe = true
 [policy]
 name = "pair-saving"
 model = "{model}"
+trust_model = true
 """
 
 
 def call(*words: str | Path, code: int = 0) -> dict[str, object]:
-    done = subprocess.run([COMMAND, *map(str, words), "--json"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([COMMAND, *map(str, words), "--json"], capture_output=True, text=True, timeout=3000)
     assert done.returncode == code, done.stderr
     return dict(json.loads(done.stdout)) if done.stdout else {}
 
 
-def trained(folder: Path) -> Path:
+def predicted_and_measured(server: Scheduler, folder: Path) -> dict[str, float]:
+    """What `cohabit report` says of predictions, as a table, as JSON and as files; empty: no run could be judged."""
+    told = server.ok("report")
+    if "slowdowns" not in told:
+        assert all(one["slowdown_why"] for one in told["jobs"] if one["predicted_slowdown"] != 1.0), told
+        return {}
+    assert "a prediction errs by" in server.call("report").out
+    assert server.call("report", "--out", folder / "report").code == 0
+    assert json.loads((folder / "report" / "summary.json").read_text())["slowdowns"] == told["slowdowns"]
+    assert "Predicted against measured slowdown" in (folder / "report" / "report.html").read_text()
+    return dict(told["slowdowns"])
+
+
+def trained(folder: Path, times: int) -> Path:
     """A model of the slowdowns of these programs on this machine."""
-    (folder / "programs.toml").write_text(PROGRAMS)
+    (folder / "programs.toml").write_text(plan(times))
     call("measure", "pairs", folder / "programs.toml", "--out", folder / "pairs.csv")
     call("train", "degradation", folder / "pairs.csv", "--model", "elastic-net", "--out", folder / "model")
     return folder / "model"
 
 
-def wave(server: Scheduler, number: int) -> list[str]:
+def wave(server: Scheduler, number: int, times: int) -> list[str]:
     names = [f"{name}-{number}" for name in WORK]
     for name in names:
         program = name.rpartition("-")[0]
-        words = ("--", COMMAND, "exercise", program, "--work", str(WORK[program]))
-        server.submit("--name", name, "--limit", "5m", "--program", program, *words)
+        words = ("--", COMMAND, "exercise", program, "--work", str(WORK[program] * times))
+        server.submit("--name", name, "--limit", "20m", "--program", program, *words)
     return names
 
 
@@ -72,28 +93,33 @@ def beside_each_other(names: list[str], jobs: dict[str, dict[str, float]]) -> li
 
 @pytest.mark.slow
 @pytest.mark.skipif(len(CORES) < 2, reason="two programs side by side need two cores")
-def test_the_second_wave_is_paired_by_what_the_first_taught(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(TO_JUDGE, marks=pytest.mark.timing)])
+def test_the_second_wave_is_paired_by_what_the_first_taught(tmp_path: Path, times: int) -> None:
     site = tmp_path / "site.toml"
-    site.write_text(SITE.format(place=tmp_path / "place", model=trained(tmp_path)) + AN_ACCOUNT)
+    site.write_text(SITE.format(place=tmp_path / "place", model=trained(tmp_path, times)) + AN_ACCOUNT)
     needs = {row["need"]: row for row in call("doctor", "--site", site)["needs"]}  # type: ignore[attr-defined]
     assert needs["counters"]["state"] == "met", needs
     server = Scheduler(tmp_path / "place", command=("controller", str(site))).start()
     try:
-        first = wave(server, 1)
+        first = wave(server, 1, times)
         assert "has no profile" in json.dumps(server.ok("why", first[-1]))
         server.ok("wait", *first)
-        second = wave(server, 2)
+        second = wave(server, 2, times)
         said = json.dumps(server.ok("why", second[-1]))
         assert "model model expects it to slow by" in said or "no job left in the queue would go well" in said, said
         server.ok("wait", *second)
         jobs = {one["job"]: one for one in server.ok("queue", "--all")["jobs"]}
+        figures = predicted_and_measured(server, tmp_path)
     finally:
         server.stop()
     assert all(jobs[name]["state"] == "done" for name in (*first, *second))
     assert not beside_each_other(first, jobs)
     pairs = beside_each_other(second, jobs)
-    assert pairs, said
+    # four programs measured once beside other work: the model may be too unsure of all of them, and then says so
+    assert pairs or "no job left in the queue would go well" in said, said
     for name in {name for pair in pairs for name in pair}:
         assert jobs[name]["predicted_slowdown"] >= 1.0
-        # a run of a second or two is too short to tell by how much it was slowed, and that is said
         assert jobs[name]["actual_slowdown"] is not None or jobs[name]["slowdown_why"]
+    if times == TO_JUDGE:  # on a quiet machine
+        assert figures["jobs"] >= 2
+        assert 0.8 < figures["mean_measured"] < 2.0

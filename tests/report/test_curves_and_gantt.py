@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cohabit.model.records import RunTable
+from cohabit.model.records import NodeRanges, RunTable
 from cohabit.report import gantt
 from cohabit.report.metrics import ran_jobs, summarise
 from cohabit.report.series import busy_level, level, queue_level, shares_below, slice_means
@@ -94,3 +94,45 @@ def test_without_node_lists_bars_are_packed_and_never_overlap(small_run: RunTabl
 def test_a_run_of_one_instant_still_has_curves(run_of: RunOf) -> None:
     run = run_of([(5, 5, 5, 1)])
     assert busy_level(run, ran_jobs(run)).value.max() == 0
+
+
+def shared(run_of: RunOf, cores: list[int], nodes: list[tuple[int, int]], times: list[tuple[int, int]]) -> RunTable:
+    """Jobs on two nodes of four cores: each with its cores, its nodes (first, count) and its time."""
+    run = run_of([(0, start, end, count) for (start, end), (_, count) in zip(times, nodes, strict=True)], machine=2)
+    first, count = (np.array([one[at] for one in nodes], np.int32) for at in (0, 1))
+    ranges = NodeRanges(np.arange(len(nodes) + 1), first, count)
+    size = {"cluster_nodes": 2, "cluster_cores": 8, "node_ranges": ranges, "shares": ["{}"] * len(nodes)}
+    return replace(run, cores=np.array(cores), nodes=count, **size)
+
+
+def lanes_of(run: RunTable) -> set[tuple[int, float, float]]:
+    bars = gantt.recorded_bars(run, ran_jobs(run))
+    assert bars is not None
+    found = gantt.lanes(run, bars)
+    columns = zip(found.row, found.low, found.height, strict=True)
+    return {(int(row), round(low, 6), round(high, 6)) for row, low, high in columns}
+
+
+def test_jobs_that_share_a_node_lie_side_by_side(run_of: RunOf) -> None:
+    run = shared(run_of, [4, 2, 1, 8], [(0, 2), (0, 1), (1, 1), (0, 2)], [(0, 100), (0, 50), (60, 90), (100, 200)])
+    # job 0 has two of four cores on both nodes; 1 lies above it on node 0, 2 on node 1; 3 has both nodes for itself
+    assert lanes_of(run) == {(0, 0.0, 0.5), (0, 1.0, 0.5), (1, 0.5, 0.5), (2, 1.5, 0.25), (3, 0.0, 2.0)}
+
+
+def test_lanes_of_one_node_never_overlap(run_of: RunOf) -> None:
+    rng = np.random.default_rng(5)
+    times = [(int(start), int(start + length)) for start, length in rng.integers(1, 60, (40, 2))]
+    cores = rng.integers(1, 5, 40).tolist()  # up to twenty at once: more than the node has
+    run = shared(run_of, cores, [(0, 1)] * 40, times)
+    found = sorted(lanes_of(run))
+    assert max(low + high for _, low, high in found) <= 1 + 1e-6
+    for row, low, high in found:
+        for other, its_low, its_high in found:
+            together = times[row][0] < times[other][1] and times[other][0] < times[row][1]
+            assert row == other or not together or low + high <= its_low + 1e-6 or its_low + its_high <= low + 1e-6
+
+
+def test_without_sharing_bars_are_whole(crowded_run: RunTable) -> None:
+    bars = gantt.recorded_bars(crowded_run, ran_jobs(crowded_run))
+    assert bars is not None
+    assert gantt.lanes(crowded_run, bars).height.tolist() == bars.count.tolist()

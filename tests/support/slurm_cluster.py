@@ -142,6 +142,9 @@ class SlurmCluster:
                 Path("/etc/slurm").mkdir(exist_ok=True)
                 there = f'mount --bind {self.folder} /etc/slurm && exec {_program("slurmctld")} -D "$@"'
                 words = ["unshare", "--mount", "sh", "-c", there, "slurmctld"]
+        elif (own := self.folder / "pmix").exists():  # every node of one machine would make the same folders there
+            there = f'mount -t tmpfs none {own} && exec {_program("slurmd")} "$@"'
+            words = ["unshare", "--mount", "sh", "-c", there, *words]
         self.daemons[name] = _daemon(self.folder, *words, "-f", str(self.conf), environment=self.environment)
 
     def stop(self, *names: str, hard: bool = False) -> None:
@@ -193,14 +196,19 @@ def running_slurm(
     name: str = "cohabit",
     scheduler: str = "",
     first: Callable[[], None] = lambda: None,
+    pmix: bool = False,
 ) -> Iterator[SlurmCluster]:
     """A cluster of so many nodes, until the block ends. `more` are lines of slurm.conf, `node` more about every node,
     `job_submit` the text of a job_submit.lua, `name` the cluster's, `scheduler` more options of
-    SchedulerParameters, `first` is called when munge answers. Several may run at once."""
+    SchedulerParameters, `first` is called when munge answers, `pmix`: every node has a folder of its own for
+    it. Several may run at once."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
     for place in ("state", *(f"spool.n{number}" for number in range(nodes))):
         (folder / place).mkdir()
+    if pmix:
+        (folder / "pmix").mkdir()
+        (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n", encoding="utf-8")
     if job_submit:
         (folder / "job_submit.lua").write_text(job_submit, encoding="utf-8")
         more += "\nJobSubmitPlugins=lua"

@@ -1,7 +1,7 @@
 """The variability gate for real: a model learned on this machine holds a real job back while a real load runs.
 
 Nothing is made up: control jobs run while a load comes and goes (`cohabit measure runs`), a model is trained on what
-the samplers saw before each (`cohabit train variability`), and a living scheduler that samples the same machine asks
+the samplers saw before each (`cohabit train variability`), and a running scheduler that samples the same machine asks
 it. Operating systems share a core out by sessions, so the load is many sessions on the core the control jobs run on:
 whoever starts there beside them gets a small part of it, on a quiet machine and on a busy one.
 """

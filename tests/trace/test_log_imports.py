@@ -60,7 +60,7 @@ def test_sacct_jobs_that_did_not_run_are_rejected() -> None:
     ]
     jobs = sacct.parse(SACCT_HEADER + "".join(rows))
     assert jobs.rejection.tolist() == [BAD_RUN] * 4 + [ACCEPTED]
-    assert jobs.defects["jobs that never started"] == 2
+    assert jobs.defects["jobs that never started, cancelled while they waited"] == 2
     assert jobs.defects["jobs not finished when the report was made"] == 2
 
 

@@ -61,7 +61,7 @@ def test_the_doctor_says_what_is_missing_and_what_to_type(monkeypatch: pytest.Mo
     answer = cohabit("doctor")
     assert answer.code == 0, answer
     assert "Everything that is needed is here." in answer.out
-    assert "a living scheduler" in answer.out
+    assert "a running scheduler" in answer.out
     assert "\n      cohabit up\n" in answer.out
     document = cohabit("doctor", "--json").document
     assert {"what", "state", "found", "advice", "command"} == set(document["findings"][0])

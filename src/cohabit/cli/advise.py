@@ -85,8 +85,11 @@ def coscheduling(
 )
 def sharing(
     log: Annotated[Path, Argument("LOG", "What sacct wrote (--parsable2), SWF or jobs.csv.")],
-    nodes: Annotated[int, Option(help="Nodes of the machine.")],
-    cores: Annotated[int, Option(help="Cores of a node.")],
+    nodes: Annotated[int, Option(help="Nodes of the machine.")] = 0,
+    cores: Annotated[int, Option(help="Cores of a node.")] = 0,
+    site: Annotated[
+        Path | None, Option(metavar="SITE.toml", help="Instead: the site as it is (cohabit import slurm-conf).")
+    ] = None,
     today: Annotated[str, Option(help="How nodes are given out now: whole or cores.")] = "whole",
     days: Annotated[float, Option(help="Length of each stretch of the log that is simulated.")] = 3.0,
     repeat: Annotated[int, Option(help="Stretches, each with other assumed programs.")] = 5,
@@ -98,6 +101,8 @@ def sharing(
 ) -> None:
     """Simulate your own log under today's rule and under policies that share nodes, and say which to use.
 
+    First the waits of today's rule are compared with those of the log; if they are far off, no advice is given.
+
     What programs ask of cache and memory is in no log: it is assumed in three ways, and the advice says how much hangs
     on that. Nothing is written and no cluster is asked.
     """
@@ -105,7 +110,7 @@ def sharing(
     from cohabit.app.advise.sharing import advise as ask
 
     check_seed(seed)
-    question = Question(log, nodes, cores, today, days, repeat, seed, memory_gb, ways, bandwidth_gbs)
+    question = Question(log, nodes, cores, today, days, repeat, seed, memory_gb, ways, bandwidth_gbs, site)
     _answer(ask, question, as_json, _show_sharing)
 
 
@@ -126,6 +131,11 @@ def _show_sharing(document: dict[str, Any]) -> None:
 
     for what, count in document["defects"].items():
         note(f"{count:,} {what}")
+    above = document["words_above"]
+    for sentence in document["words"][:above]:
+        typer.echo(sentence)
+    if not document["cases"]:
+        return
     rows = []
     for case in document["cases"]:
         change = case["mean_turnaround_change_pct"]
@@ -134,8 +144,8 @@ def _show_sharing(document: dict[str, Any]) -> None:
         row = [case["assumption"], case["policy"], wait, turnaround, f"{change['mean']:+.1f}{bounds}"]
         rows.append([*row, f"{case['node_hours']:,.0f}", f"{case['slowed_pct']:.0f}"])
     heads = ["programs", "policy", "wait", "turnaround", "change %", "node-hours", "slowed %"]
-    table(f"{document['jobs_simulated']:,} jobs, mean of {document['repeats']} stretches", heads, rows)
-    for sentence in document["words"]:
+    table(f"{document['jobs_simulated']:,} jobs, mean of {document['repeats']} repeats", heads, rows)
+    for sentence in document["words"][above:]:
         typer.echo(sentence)
 
 

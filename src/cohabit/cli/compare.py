@@ -77,9 +77,10 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
 
     policies = list(dict.fromkeys(run.policy for run in runs))
     gated = any(run.gates for run in runs)
+    slows = any(slowed(run) for run in runs)
     names = [
         name
-        for name in columns(any(slowed(run) for run in runs)) + (VARIATION if gated else ())
+        for name in columns(slows, repeat > 1) + (VARIATION if gated else ())
         if any(judged.cells[policy, name].value.mean is not None for policy in policies)
     ]
     rows = [[policy, *(_cell(judged, policy, name) for name in names)] for policy in policies]
@@ -91,11 +92,13 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
     )
 
 
-def columns(slows: bool) -> tuple[str, ...]:
-    """Return the metrics of a table; where jobs slow each other down, also those of interference."""
-    first = ("mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone")
-    occupied = "node_hours_occupied" if slows else "utilisation"
-    return (*first, *(INTERFERENCE if slows else ()), occupied, "makespan_s", "user_max_slowdown_alone")
+def columns(slows: bool, with_intervals: bool) -> tuple[str, ...]:
+    """Return the metrics of a table: those of interference where jobs slow each other down; fewer beside intervals."""
+    names = ["mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone"]
+    names += [*INTERFERENCE, "node_hours_occupied"] if slows else ["utilisation"]
+    names += ["makespan_s", "user_max_slowdown_alone"]
+    left_out = ("p95_wait_s", "node_hours_occupied") if with_intervals and slows else ()
+    return tuple(name for name in names if name not in left_out)
 
 
 def say_ungated(runs: list[RunTable]) -> None:

@@ -41,7 +41,7 @@ SECTIONS = {  # title in the help: modules in the order of their verbs
     "Simulating": "simulate compare sweep generate import_log policies why view replay reproduce advise",
     "Optimising": "partition place match",
     "Learning": "train predict measure exercise profile profiles telemetry",
-    "Living": "up submit queue jobs logs wait nodes coscheduling page top report token audit backup prune serve "
+    "Live": "up submit queue jobs logs wait nodes coscheduling page top report token audit backup prune serve "
     "slurm gridengine node",
     "This machine": "demo doctor",
 }

@@ -81,6 +81,8 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
     alive = "serves" if found["alive"] else "is not running"
     typer.echo(f"node {found['node']} ({found['hardware']}): the daemon {alive}; {found['finished']} jobs have ended")
     typer.echo(_reporting(found.get("reports")))
+    for why, count in found.get("discarded", {}).items():
+        typer.echo(f"{count} measurement{'' if count == 1 else 's'} discarded: {why}")
     jobs = [
         {
             "job": one["job"],

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from cohabit.app.measure.profiles import Described
     from cohabit.store.profiles import ProfileStore
 
+ELSEWHERE = (
+    "no controller was asked; each keeps what it learns in its own store: --server PLACE asks the one of a place, "
+    "--store PLACE/private/profiles.db reads it"
+)
 SIDE_BY_SIDE = 116  # columns that two plots need
 
 Catalogue = Annotated[str | None, Option("--catalogue", metavar="NAME", help="Instead of the store: sns12.")]
@@ -74,6 +78,8 @@ def list_all(
         return
     if not rows:
         note(f"{where} has no profiles yet; add some: cohabit profiles import programs.json")
+        if where == _default():
+            note(ELSEWHERE)
         return
     records = [
         {
@@ -299,6 +305,12 @@ def _as_owner_of(store: str | None) -> Iterator[None]:
     empty_store().close()  # loads all code while root may read it
     with as_owner(Path(store).absolute().parent):
         yield
+
+
+def _default() -> str:
+    from cohabit.store.profiles import default_path
+
+    return str(default_path())
 
 
 def _owner(name: str | None) -> str | None:

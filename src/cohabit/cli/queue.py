@@ -66,10 +66,13 @@ def queue(
         note(f"there are more than {limit:,}; --limit N shows more")
 
 
-def columns_that_fit(rows: list[list[str]], width: int) -> list[int]:
-    """Choose the columns to show: names of jobs and users are never cut, so others are left out until they fit."""
+def columns_that_fit(rows: list[list[str]], width: int, prose: int = LEAST_PROSE) -> list[int]:
+    """Choose the columns to show: names of jobs and users are never cut, so others are left out until they fit.
+
+    `prose`: characters of the reason that must fit, too.
+    """
     sizes = [max(map(cell_width, cells)) for cells in zip(COLUMNS, *rows, strict=True)]
-    sizes[-1] = min(sizes[-1], LEAST_PROSE)
+    sizes[-1] = min(sizes[-1], prose)
     shown = list(range(len(COLUMNS)))
     for name in LESS:
         if table_width([sizes[at] for at in shown]) <= width:

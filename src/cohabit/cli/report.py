@@ -18,6 +18,7 @@ from cohabit.model.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from cohabit.app.client.client import Client
+    from cohabit.report.variation import Variation
 
 FORMS = ("json", "csv", "sacct")
 
@@ -139,7 +140,7 @@ def _show(jobs: list[dict[str, Any]]) -> None:
     typer.echo(f"{counted(len(jobs), 'job')}: {told}; {_core_hours(core_s)} core-hours")
 
 
-def _programs(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _programs(jobs: list[dict[str, Any]]) -> list[Variation]:
     """Return how far the runs of each program vary; a program with fewer than five runs is absent."""
     from cohabit.app.client.report import run_table
     from cohabit.report.variation import by_program

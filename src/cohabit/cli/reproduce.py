@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.reproduce.papers import Reproduction
+    from cohabit.reproduce.rows import Row
 
 
 @verb(
@@ -35,6 +37,7 @@ def reproduce(
         bool, Option("--sensitivity", help="Also vary every assumed parameter by half, up and down.")
     ] = False,
     workers: Annotated[int | None, Option(help="Processes; all cores otherwise.")] = None,
+    every: Annotated[bool, Option("--all", help="The table of all rows, with intervals and bands.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the experiments of a paper and put its values beside the measured ones.
@@ -64,7 +67,7 @@ def reproduce(
     if as_json:
         show_json(done.document())
         return
-    show(done)
+    show(done, every)
     if out is not None:
         typer.echo(f"wrote {', '.join(['rows.json', 'rows.csv', 'report.html', *done.files])} to {out}")
 
@@ -86,25 +89,41 @@ def _write(done: Reproduction, out: Path) -> None:
             stream.write(content)
 
 
-def show(done: Reproduction) -> None:
-    """Print the table."""
+def show(done: Reproduction, every: bool = False) -> None:
+    """Print one sentence for each claim; `every`: the table of all rows instead."""
     from cohabit.report.reproduction import judged, number, span
 
-    records = [
-        {
-            "row": one.id,
-            "role": one.role,
-            "paper": number(one.paper),
-            "measured": number(one.measured),
-            "95 % interval": span(one.ci_low, one.ci_high),
-            "band": span(one.low, one.high),
-            "holds": judged(one.holds),
-        }
-        for one in done.rows
-    ]
-    table_of(f"{done.paper}, seed {done.seed}", records)
-    missed = [one for one in done.rows if one.holds is False]
-    typer.echo(f"{sum(one.holds is True for one in done.rows)} rows hold, {len(missed)} do not, of {len(done.rows)}.")
-    for one in missed:
-        typer.echo(f"  {one.id}: {one.claim}. {one.note}")
-    typer.echo(f"calibration {done.calibration_hash}")
+    if every:
+        records = [
+            {
+                "row": one.id,
+                "role": one.role,
+                "paper": number(one.paper),
+                "measured": number(one.measured),
+                "95 % interval": span(one.ci_low, one.ci_high),
+                "band": span(one.low, one.high),
+                "holds": judged(one.holds),
+            }
+            for one in done.rows
+        ]
+        table_of(f"{done.paper}, seed {done.seed}", records)
+    else:
+        for one in done.rows:
+            typer.echo(_sentence(one))
+    typer.echo(counted(done.rows))
+    typer.echo(f"calibration {done.calibration_hash}{'' if every else '; all rows with intervals and bands: --all'}")
+
+
+def _sentence(row: Row) -> str:
+    from cohabit.report.reproduction import number
+
+    verdict = {True: "holds", False: "does not hold", None: "no band"}[row.holds]
+    of_paper = "" if row.paper is None else f", {number(row.paper)} in the paper"
+    note = f" {row.note}" if row.holds is False and row.note else ""
+    return f"{verdict} ({row.id}): {row.claim}: {number(row.measured)}{of_paper}.{note}"
+
+
+def counted(rows: Sequence[Row]) -> str:
+    """Return how many rows hold, do not, and are not judged; the three are all of them."""
+    holds, missed = (sum(one.holds is verdict for one in rows) for verdict in (True, False))
+    return f"{len(rows)} rows: {holds} hold, {missed} do not, {len(rows) - holds - missed} have no band."

@@ -79,10 +79,15 @@ def shadow(
         wait = one["wait_s"]
         bounds = "" if wait["low"] is None else f" (95 %: {wait['low']:+.1f} to {wait['high']:+.1f} s)"
         typer.echo(f"{case.replace('_', ', ')}: wait {wait['mean']:+.1f} s against Slurm{bounds}")
+    if found["start_latency_s"]:
+        took = f"{found['start_latency_s']:g} s"
+        typer.echo(f"Slurm took {took} to begin jobs that could begin at once; the policy's starts are given as much")
     typer.echo(
         f"{found['would_share']} jobs would have shared nodes (pessimistic: each {found['slower_pct']:g} % slower); "
-        f"{found['left_to_slurm']} would have been left to Slurm; {found['still_going']} were not over"
+        f"{found['left_to_slurm']} would have been left to Slurm; {found['still_going']} were not over; "
+        f"{found['not_watched']} were submitted before the watch began, and only take nodes"
     )
+    typer.echo(found["verdict"])
 
 
 async def _shadow(site: SlurmSite, length_s: float, slower: float) -> dict[str, Any]:

@@ -120,6 +120,11 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
     typer.echo(f"{steered.title}: {theirs['running']} running, {theirs['held']} held, {theirs['waiting']} waiting")
     age = "" if found["view_age_s"] is None else f" ({found['view_age_s']:g} s ago)"
     typer.echo(f"Cohabit{age}: {', '.join(f'{count} {state}' for state, count in ours.items())}")
+    if took := found["latency"]:
+        parts = {"submit": "a submission is seen", "start": "a start is carried out", "end": "an end is seen"}
+        keys = {f"{key}_latency_s": text for key, text in parts.items()}
+        said = [f"{text} in {took[key]:g} s" for key, text in keys.items() if key in took]
+        typer.echo(f"Latency, at the median of the last {took['starts']} starts: {', '.join(said)}")
     for text in [*steered.remarks(theirs), *found["warnings"]]:
         typer.echo(text)
     if found["disagreements"]:
@@ -130,13 +135,22 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
 def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
     if as_json:
         released, owners = ([], []) if handed is None else (list(handed.released), list(handed.to_owners))
-        failed = {} if handed is None else handed.failed
-        show_json({"lease_runs": handed is None, "released": released, "to_owners": owners, "failed": failed})
+        failed, left = ({}, []) if handed is None else (handed.failed, list(handed.left_held))
+        show_json(
+            {
+                "lease_runs": handed is None,
+                "released": released,
+                "to_owners": owners,
+                "left_held": left,
+                "failed": failed,
+            }
+        )
     elif handed is None:
         typer.echo("the lease runs: nothing was done")
     else:
         mates = f"; {len(handed.to_owners)} with mates are held for their owners" if handed.to_owners else ""
-        typer.echo(f"{len(handed.released)} jobs were given back to {steered.title}{mates}")
+        others = f"; {len(handed.left_held)} stay held, as others held them" if handed.left_held else ""
+        typer.echo(f"{len(handed.released)} jobs were given back to {steered.title}{mates}{others}")
         for name, why in handed.failed.items():
             note(f"job {name} was not: {why}")
     if handed is not None and handed.failed:

@@ -65,7 +65,7 @@ def submit(
     mate: Annotated[str | None, Option(metavar="DOMAIN:JOB", help="Start together with that job.")] = None,
     group: Annotated[str | None, Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")] = None,
     workload_type: Annotated[str, Option(metavar="T", help="compute, network or io.")] = "",
-    skip_threshold: Annotated[int, Option(metavar="K", help="So often it may be delayed for bad weather.")] = -1,
+    skip_threshold: Annotated[int, Option(metavar="K", help="Maximum delays by the variability gate.")] = -1,
     reprofile: Annotated[bool, Option("--reprofile", help="It has changed: forget what was measured.")] = False,
     partition: Annotated[str, Option(metavar="NAME", help="Nodes it may use.")] = "",
     account: Annotated[str | None, Option("-A", "--account", metavar="NAME", help="What it is charged to.")] = None,

@@ -14,8 +14,8 @@ from cohabit.cli.job_words import counted, moment, shortened
 from cohabit.cli.nodes import called, jobs_text
 from cohabit.cli.options import AsJson, Server, asking, duration_s
 from cohabit.cli.queue import COLUMNS, columns_that_fit, folded, place_of, row_of
-from cohabit.cli.text_table import cell_width, table_lines, table_width
-from cohabit.cli.top_keys import HELP, LEAVE, Choice, keys_in, pressed
+from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_lines, table_width
+from cohabit.cli.top_keys import LEAVE, Choice, keys_in, keys_line, pressed
 from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 MOST_NODES, MOST_ENDED = 16, 5
 BAR = 20
-LEAST_WHY = 8  # characters; if there is less room it is left out
+LEAST_WHY = 28  # characters of the reason, for which other columns are left out
 WIDE = 80  # columns of a screen with room for bars
 
 
 @verb(
     "top",
     "Nodes and jobs on a live screen.",
-    "cohabit top            (? shows the keys: s sorts, / searches, w waiting, r running, n nodes, p pauses, q leaves)",
+    "cohabit top            (the last line shows the keys: q leave, s sort, / search, w waiting, ...)",
     "cohabit top --every 5s",
     "cohabit top --once",
 )
@@ -44,7 +44,7 @@ def top(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Watch nodes and jobs; ? shows the keys, q or Ctrl-C leaves. Away from a terminal it is shown once."""
+    """Watch nodes and jobs; the last line shows the keys, q or Ctrl-C leaves. Away from a terminal it is shown once."""
     pause_s = duration_s("--every", every)
     if pause_s < 0.1:
         raise InputError(f"--every {every} is too often", "", "give 0.1s or more")
@@ -74,7 +74,7 @@ def _watch(client: Client, pause_s: float) -> None:
             while not choice.left and not interrupts.seen():  # a library may have swallowed Ctrl-C
                 seen, until = _look(client), time.monotonic() + pause_s
                 while not choice.left and not interrupts.seen():
-                    live.update(_frame(seen, time.time(), live.console.size, choice), refresh=True)
+                    live.update(_screen(seen, time.time(), live.console.size, choice), refresh=True)
                     left_s = until - time.monotonic()
                     if left_s <= 0 and not choice.paused:
                         break
@@ -128,6 +128,19 @@ def _look(client: Client) -> dict[str, Any]:
     }
 
 
+def _screen(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choice) -> Any:
+    """Return the frame, with a line of keys at the bottom of the screen."""
+    from rich.layout import Layout
+    from rich.text import Text
+
+    frame = _frame(seen, now, size, choice)
+    if not choice.keys:
+        return frame
+    screen = Layout()
+    screen.split_column(Layout(frame), Layout(Text(keys_line(size[0]), style="reverse", no_wrap=True), size=1))
+    return screen
+
+
 def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choice | None = None) -> Group:
     """Return a headline, nodes with bars, then jobs: running, waiting, the last that ended; or as chosen.
 
@@ -145,8 +158,6 @@ def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choi
     headline.append(f"  {moment(now, now)}  {len(running):,} running, {len(waiting):,} waiting, ", style="not bold")
     headline.append(f"{used} of {counted(cores, 'core')} in use", style="not bold")
     parts: list[Any] = [headline]
-    if choice is not None and choice.keys:
-        parts.append(Text(HELP, style="dim"))
     if choice is not None and choice.line():
         parts.append(Text(choice.line(), style="reverse"))
     shown_nodes = nodes[:MOST_NODES] if choice is None or choice.nodes else []
@@ -186,10 +197,10 @@ def _job_table(jobs: list[dict[str, Any]], now: float, width: int) -> Text:
     rows = [row_of(job, now) for job in jobs]
     if not rows:
         rows = [[*["-"] * (len(COLUMNS) - 1), "no jobs yet: cohabit submit -- sleep 60"]]
-    *others, why = columns_that_fit(rows, width)
+    *others, why = columns_that_fit(rows, width, LEAST_WHY)
     sizes = [max(map(cell_width, [COLUMNS[at], *(row[at] for row in rows)])) for at in others]
     room = width - table_width([*sizes, 0])
-    shown = others if room < LEAST_WHY else [*others, why]
+    shown = others if room < LEAST_PROSE // 2 else [*others, why]
     cells = [[shortened(row[at], room) if at == why else row[at] for at in shown] for row in rows]
     lines = [Text(line, no_wrap=True) for line in table_lines([COLUMNS[at] for at in shown], cells, max(width, 1000))]
     styles = {"running": "green", "failed": "red", "killed": "red", "lost": "red"}

@@ -13,7 +13,10 @@ LEAVE = ("q", "Q")
 ESCAPE, ENTER, ERASE = "\x1b", ("\r", "\n"), ("\x7f", "\b")
 KINDS = {"a": "all", "w": "waiting", "r": "running"}
 RUNNING = ("running", "starting")
-HELP = "s sort · i turn round · a all · w waiting · r running · / search · n nodes · p pause · ? keys · q leave"
+HELP = (  # the most useful first: a narrow screen leaves out the last
+    "q leave", "s sort", "/ search", "w waiting", "r running", "a all", "p pause", "i turn round", "n nodes",
+    "? hide this",
+)  # fmt: skip
 
 
 SORTS: dict[str, Callable[[dict[str, Any], float], Any]] = {
@@ -37,7 +40,7 @@ class Choice:
     typing: bool = False  # keys go into the search
     nodes: bool = True
     paused: bool = False
-    keys: bool = False  # the help on keys is shown
+    keys: bool = True  # the line of keys at the bottom is shown
     left: bool = False
 
     def shown(self, jobs: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
@@ -62,6 +65,14 @@ class Choice:
         if self.find or self.typing:
             parts.append(f"search: {self.find}{'_' if self.typing else ''}")
         return " · ".join([*parts, *["paused"] * self.paused])
+
+
+def keys_line(width: int) -> str:
+    """Return as many of the keys as fit into one line."""
+    shown = list(HELP)
+    while len(shown) > 1 and len(" · ".join(shown)) > width:
+        shown.pop()
+    return " · ".join(shown)
 
 
 def keys_in(text: str) -> list[str]:

@@ -23,7 +23,7 @@ BESIDE = {  # keys beside a bundle: on one server jobs get the cores they ask fo
         'partition = "none"  # or "guarantee": the cache is divided, and every job has ways of its own',
     )
 }
-HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Nodes and policy stay; others need a new place."
+HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Once a job was taken, nodes and policy stay."
 
 
 def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | None, root_jobs: bool = False) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import known_programs, windows
+from cohabit.core import co_runs, known_programs, windows
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -52,7 +52,7 @@ from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.kernels.conservative import cancel_reservation
 from cohabit.core.kernels.moves import dequeue, enqueue
 from cohabit.core.kernels.profile import UNRESERVED
-from cohabit.core.leaving import leave_nodes, node_became
+from cohabit.core.leaving import leave_nodes, node_became, node_is_used
 from cohabit.core.mates.desk import Desk
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import DOWN, DRAINED, UP, State
@@ -107,6 +107,8 @@ class Applier:
                 return self._changed(now_us, job_id, limit_us, qos)
             case fact.NodeUp(node):
                 return node_became(self, now_us, node, UP)
+            case fact.NodeUsed():
+                return node_is_used(self, now_us, event)
             case fact.NodeDrained(node):
                 return node_became(self, now_us, node, DRAINED)
             case fact.NodeDown(node):
@@ -294,6 +296,7 @@ class Applier:
             self.state.gauges[RUN_US] += now_us - self.state.jobs[START, row]
             self.state.gauges[RUNS] += 1
             note_end(self.state, row, now_us)
+        co_runs.note_end(self.state, self.policies, now_us, row, status == WENT_WELL)
         self._stop(now_us, row)
         lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
         again = lost or status == STOPPED

@@ -133,7 +133,12 @@ class SchedulerCore:
 
     def _moved_promises(self, plan: Plan) -> bool:
         """Whether a pass has moved one of several promises on shared nodes: another job may be able to start now."""
-        return self.state.depth > EASY and any(isinstance(action, Promise | Withdraw) for action in plan.actions)
+        in_cycles = self.policies.backfill.cycle is not None and self.policies.backfill.cycle.interval_us > 0
+        return (
+            self.state.depth > EASY
+            and not in_cycles
+            and any(isinstance(action, Promise | Withdraw) for action in plan.actions)
+        )
 
     def _wake_at(self, wake_us: int) -> None:
         if wake_us != self.state.wake_us:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.bounds import InUse
 from cohabit.core.columns import RELEASED, VOID
+from cohabit.core.cycles import Turn
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.protocols import GroupPlacer, Placer, PolicySet, SharedPlacer
@@ -35,20 +37,29 @@ def decide(view: View, policies: PolicySet) -> Plan:
     if depth == CONSERVATIVE:
         return _decide_with_kept_promises(view, policies, queue.tolist(), timeline, idle, plan)
     keeper, reserved, scan = Gatekeeper(view, policies.gates), 0, QueueScan(view, queue, by_limit=True)
+    in_use, turn = InUse(view, policies.bounds), Turn(view, policies.backfill.cycle)
     scan.skips_none, scan.room, coming = True, int(timeline.idle.sum()), iter(scan)
     while (found := next(coming, None)) is not None:
         row, hopeless, aged = found
-        if not hopeless and _start(row, view, policies, keeper, timeline, idle, plan):
-            scan.room = int(timeline.idle.sum())
+        if in_use.why_not(row) or not turn.may_try(row):
             continue
-        if depth == STRICT or aged:
+        starts = not hopeless and _start(row, view, policies, keeper, timeline, idle, plan)
+        goes_on = turn.tried(row, starts)
+        if starts:
+            in_use.begin(row)
+            scan.room = int(timeline.idle.sum())
+        elif depth == STRICT or aged:
             break
+        if not goes_on:
+            break
+        if starts or turn.between:
+            continue
         if not keeper.waits(row):
             scan.give_up()
         if reserved < depth:
             length_us, chance_us = planned(view.limit_us(row)), keeper.next_chance(row)
             start_us, counts = timeline.earliest(view.need(row), view.usable(row), length_us, chance_us)
-            if counts is not None:
+            if counts is not None and turn.promises(start_us := turn.rounded(start_us)):
                 timeline.add(start_us, start_us + length_us, -counts)
                 plan.actions.append(Reserve(row, start_us, tuple(map(int, counts))))
         reserved += 1
@@ -59,6 +70,7 @@ def decide(view: View, policies: PolicySet) -> Plan:
                 rest.room, scan, coming = scan.room, rest, iter(rest)
     plan.wake_us = _next_wake(view, plan)
     keeper.close(plan)
+    turn.close(plan)
     return plan
 
 

@@ -90,7 +90,7 @@ class Descriptions:
         if self._shared:
             limit_us = job.limit_us if self._kinds.windows else 0
             owner = job.profile_owner if job.program else ""  # a job without a program has no profile
-            text = (job.program, owner, *text, job.alpha, job.exclusive, job.single_node, limit_us)
+            text = (job.program, owner, *text, job.alpha, job.exclusive, job.single_node, job.spread, limit_us)
             text = (*text, self._circle_of(job))  # jobs that trust other jobs find other nodes
         number = self._numbers.get(text)
         if number is None:

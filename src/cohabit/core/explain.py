@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from cohabit.core.bounds import InUse
 from cohabit.core.columns import EXPECTED
+from cohabit.core.cycles import next_cycle_us
 from cohabit.core.explain_sharing import counted, held_for, span, why_not_shared
 from cohabit.core.explain_windows import open_nodes, why_closed
 from cohabit.core.gating import why_kept_back
@@ -38,12 +40,16 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int, nam
         return array_is_full(state, row)
     if kept_back := why_kept_back(view, policies.gates, row):
         return kept_back
+    if over := InUse(view, policies.bounds).why_not(row):
+        return over
     queue = view.queue(policies.order).tolist()
     if isinstance(policies.placer, SharedPlacer):
         found = why_not_shared(view, policies, policies.placer, row, queue)
     else:
         found = _why_not_whole(view, policies, row, queue)
-    return "; ".join(filter(None, (found, why_closed(view, row))))
+    due_us = next_cycle_us(view, policies.backfill.cycle)
+    cycle = f"jobs may pass others again in {span(due_us - now_us)}, in the next cycle of backfilling" if due_us else ""
+    return "; ".join(filter(None, (found, why_closed(view, row), cycle)))
 
 
 def _why_not_whole(view: View, policies: PolicySet, row: int, queue: list[int]) -> str:

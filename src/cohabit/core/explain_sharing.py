@@ -92,16 +92,27 @@ def missing(ask: Ask, row: int, view: View) -> Missing:
         return Missing("a maintenance window closes the nodes it may use before its time is over", False, False)
     have = ledger.room(takes)
     if ask.exclusive:
-        text = f"needs {counted(ask.nodes, 'empty node')}, {have} {_is(have)} empty"
+        text = f"needs {counted(ask.nodes, 'empty node')}; {_number(have)} {_is(have)} empty"
     else:
         kind = next(kind for kind, wanted in enumerate(takes) if wanted)
-        what = _listed(ledger, kind, takes[kind])
-        text = f"needs {counted(ask.nodes, 'node')} with {what}, {have} {'has' if have == 1 else 'have'} that"
+        text = _needs(_amounts(ledger, kind, takes[kind]), ask.nodes, have)
     strangers = view.strangers(row)
     if have < ask.nodes or strangers is None:
         return Missing(text, have >= ask.nodes, False)
     trusted = np.array([not any(strangers[other] for other in there) for there in ledger.residents], np.bool_)
     return Missing(text, True, ledger.open_to(trusted).room(takes) < ask.nodes)
+
+
+def _needs(amounts: list[str], nodes: int, have: int) -> str:
+    """Return what a job needs on each of its nodes, and how many nodes have it free."""
+    what = joined(amounts)
+    if nodes > 1:
+        return f"needs {what} on each of {nodes} nodes; {_number(have)} {'has' if have == 1 else 'have'} that free"
+    if have:
+        return f"needs {what} on one node; {have} {'has' if have == 1 else 'have'} that free"
+    if what == "1 core":
+        return "needs 1 core; none is free"
+    return f"needs {what} on one node; none has {'both' if len(amounts) == 2 else 'that'} free"
 
 
 def _what_is_missing(ask: Ask, row: int, view: View) -> str:
@@ -183,18 +194,17 @@ def _nearest(ledger: Ledger, takes: Takes) -> tuple[int, str] | None:
         if any(lacking) and (
             best is None or (distance, int(ledger.first[index])) < (best[0], int(ledger.first[best[1]]))
         ):
-            best = (distance, index, _listed(ledger, kind, lacking) or "a cache partition")
+            best = (distance, index, joined(_amounts(ledger, kind, lacking)) or "a cache partition")
     return None if best is None else (int(ledger.first[best[1]]), best[2])
 
 
-def _listed(ledger: Ledger, kind: int, amounts: Sequence[int]) -> str:
+def _amounts(ledger: Ledger, kind: int, amounts: Sequence[int]) -> list[str]:
     """Return amounts in words, without resources of which this kind of node states no limit."""
-    shown = [
+    return [
         f"{amount / 1000:.1f} GB/s" if dimension.unit == "MB/s" else _amount(amount, dimension.unit)
         for dimension, amount, capacity in zip(ledger.dimensions, amounts, ledger.capacity[kind], strict=True)
         if amount and dimension.name != "partitions" and capacity < WITHOUT_LIMIT
     ]
-    return joined(shown)
 
 
 def _amount(amount: int, unit: str) -> str:
@@ -206,8 +216,12 @@ def joined(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def _number(number: int) -> str:
+    return str(number) if number else "none"
+
+
 def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
+    return "is" if number <= 1 else "are"
 
 
 def counted(number: int, what: str) -> str:

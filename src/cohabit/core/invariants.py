@@ -6,7 +6,7 @@ import numpy as np
 
 from cohabit.core.columns import BLOCKED, EXPECTED, FREE, HOLDING, LIMIT, NODES, QUEUED, RUNNING, START, STARTING, STATE
 from cohabit.core.kernels.ladder import all_rows
-from cohabit.core.ledger import ranges_of
+from cohabit.core.ledger import STATES, ranges_of
 from cohabit.core.state import DOWN, UP, State
 from cohabit.core.timeline import planned
 
@@ -90,11 +90,12 @@ def check_shared(state: State) -> None:
         seen[nodes] += 1
         assert (ledger.class_at[nodes] == index).all(), f"nodes of class {index} are noted elsewhere"
         assert (state.kinds.of_node[nodes] == kind).all(), f"class {index} mixes kinds"
-        assert (state.node_state[nodes] == ledger.condition[index]).all(), f"class {index} mixes conditions"
+        assert (state.node_state[nodes] == ledger.condition[index] % STATES).all(), f"class {index} mixes conditions"
         rows = ledger.residents[index]
         booked = np.sum([ledger.takes[row][kind] for row in rows], axis=0) if rows else np.zeros(len(ledger.dimensions))
         assert (booked <= ledger.capacity[kind]).all(), f"overbooked on nodes {nodes[:4]}: {booked}"
-        assert (ledger.capacity[kind] - booked == ledger.free[:, index]).all(), f"class {index} miscounts"
+        others = ledger.condition[index] // STATES
+        assert others or (ledger.capacity[kind] - booked == ledger.free[:, index]).all(), f"class {index} miscounts"
         alone = [row for row in rows if state.placed[row].exclusive]
         assert not alone or len(rows) == 1, f"row {alone} is not alone"
         circles = {state.trust.circle(row) for row in rows}

@@ -24,8 +24,11 @@ from cohabit.core.columns import (
 from cohabit.core.kernels import ladder
 from cohabit.core.kernels.bundles import EASY
 from cohabit.core.kernels.moves import finish
-from cohabit.core.state import DOWN, UP, State
+from cohabit.core.ledger import used_by_others
+from cohabit.core.protocols import ANYBODY
+from cohabit.core.state import DOWN, DRAINED, UP, State
 from cohabit.model.command import CancelJob
+from cohabit.model.event import NodeUsed
 
 if TYPE_CHECKING:
     from cohabit.core.apply import Applier
@@ -58,10 +61,13 @@ def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
             state.set_idle(node, False)
 
 
-def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
+def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: int = 0) -> bool:
     """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten."""
     state = applier.state
-    if not 0 <= node < len(state.node_state) or state.node_state[node] == becomes:
+    if not 0 <= node < len(state.node_state):
+        return False
+    was = int(state.node_state[node]) if state.ledger is None else state.ledger.condition[state.ledger.class_of(node)]
+    if was == becomes + used:
         return False
     if state.ledger is not None:
         on_it = list(state.ledger.rows_on(node))
@@ -81,12 +87,21 @@ def node_became(applier: Applier, now_us: int, node: int, becomes: int) -> bool:
                 applier.commands.append(CancelJob(job.job_id, attempt, f"node {name} was lost"))
                 applier.finished(now_us, job.job_id, attempt, "lost")
     if state.ledger is not None:
-        state.ledger.set_condition(node, becomes)
+        state.ledger.set_condition(node, becomes + used)
     elif becomes == UP:
         state.set_idle(node, not on_it)
     elif state.is_idle(node):
         state.set_idle(node, False)
     return True
+
+
+def node_is_used(applier: Applier, now_us: int, told: NodeUsed) -> bool:
+    """Set a node up but for what others use of it. Where nodes are given out whole, or no job may run beside one of
+    another circle, it takes no job of ours."""
+    state = applier.state
+    if state.ledger is None or state.trust.share_with != ANYBODY:
+        return node_became(applier, now_us, told.node, DRAINED)
+    return node_became(applier, now_us, told.node, UP, used_by_others(told.cores, told.memory_mib))
 
 
 def _has_node(state: State, row: int, node: int) -> bool:

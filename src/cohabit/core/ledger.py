@@ -25,6 +25,7 @@ Key = tuple[int, int, tuple[int, ...], tuple[int, ...]]  # kind, condition, resi
 Parts = tuple[tuple[int, int], ...]  # (class, how many of its nodes), the lowest-numbered ones
 Takes = tuple[tuple[int, ...], ...]  # what a job books on a node, by kind and dimension
 UP = 0
+STATES = 4  # a condition: whether the node is up, drained or down, and above that what others use of it
 DIGITS = 9  # decimals of an occupation: equal occupations must compare equal despite rounding
 _ARRAYS = ("free", "count", "kind", "up", "occupied", "first")
 _LISTS = ("nodes", "residents", "condition", "promised", "spare")
@@ -97,6 +98,10 @@ class Ledger:
     def class_of(self, node: int) -> int:
         """The class a node is in."""
         return int(self.class_at[node])
+
+    def others_on(self, node: int) -> tuple[int, int]:
+        """Return the cores and the MiB of memory that jobs use on a node which are not the core's."""
+        return used_in(self.condition[self.class_of(node)])
 
     def rows_on(self, node: int) -> tuple[int, ...]:
         """Return the rows of the jobs that run on a node."""
@@ -249,7 +254,7 @@ class Ledger:
         return True
 
     def set_condition(self, node: int, condition: int) -> None:
-        """Set the condition of a node: it came up, is drained or is lost."""
+        """Set the condition of a node: it came up, is drained or is lost; with `used_by_others`, what others have."""
         kind, _, residents, promised = self._take_out(node)
         self._put((kind, condition, residents, promised), np.array([node], np.int32))
 
@@ -322,13 +327,17 @@ class Ledger:
         booked = [self.takes[row][kind] for row in residents]
         capacity = self.capacity[kind]
         self.free[:, index] = capacity - np.sum(booked, axis=0, dtype=np.int64) if booked else capacity
+        if condition >= STATES:  # both may have come at the same time
+            used = dict(zip(("cores", "memory"), used_in(condition), strict=True))
+            taken = np.array([used.get(one.name, 0) for one in self.dimensions], np.int64)
+            self.free[:, index] = np.maximum(self.free[:, index] - taken, 0)
         assert (self.free[:, index] >= 0).all(), f"overbooked: {self.free[:, index]} left for {residents}"
         fractions = (
             weight * (int(whole) - int(left)) / max(int(whole), 1)
             for weight, whole, left in zip(self.weights, capacity, self.free[:, index], strict=True)
         )
         self.occupied[index] = round(sum(fractions), DIGITS)
-        self.kind[index], self.up[index] = kind, condition == UP
+        self.kind[index], self.up[index] = kind, condition % STATES == UP
         self.residents[index], self.condition[index], self.promised[index] = residents, condition, promised
         for row in residents:
             self.classes_of[row] += (index,)
@@ -398,6 +407,17 @@ class Ledger:
             key = (kind, condition, tuple(residents), tuple(promised[0]) if promised else ())
             self._put(key, np.frombuffer(raw, "<i4").astype(np.int32))
         self.touched = {}
+
+
+def used_by_others(cores: int, memory_mib: int) -> int:
+    """Return what the condition of a node that is up is more by, if others use so much of it."""
+    return ((max(memory_mib, 0) << 20) + min(max(cores, 0), (1 << 20) - 1)) * STATES
+
+
+def used_in(condition: int) -> tuple[int, int]:
+    """The inverse: cores and MiB of memory."""
+    used = condition // STATES
+    return used & ((1 << 20) - 1), used >> 20
 
 
 def _without(one: int, numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cohabit.core.columns import EXPECTED, PROMISED, START
+from cohabit.core.cycles import Turn
 from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, ranges_of
 from cohabit.core.outlook import Booking, Flags, Ints, Outlook, Want
@@ -101,6 +102,7 @@ class Promises:
     def __init__(self, view: View, draft: Draft, plan: Plan) -> None:
         self._view, self._draft, self._plan = view, draft, plan
         self.kept = dict(view.promises)
+        self.turn = Turn(view, None)
         self._outlooks: tuple[int, Outlook, Outlook] | None = None
         self._spare: dict[int, Ints] = {}
 
@@ -232,10 +234,11 @@ class Promises:
         for ask in distinct.values():
             want = Want(ask.takes, ask.nodes, length_us, strangers)
             found = limits.earliest(want, bookings, not_before_us)
-            if found is None:
+            if found is None or not self.turn.promises(at_us := self.turn.rounded(found[0])):
                 continue
+            found = at_us, found[1]
             sooner = forecast.earliest(want, (), not_before_us)
-            expected_us = found[0] if sooner is None else min(sooner[0], found[0])
+            expected_us = found[0] if sooner is None else min(self.turn.rounded(sooner[0]), found[0])
             rank = (0 <= latest_us < found[0], expected_us + (ask.run_us or length_us), found[0])
             if best is None or rank < best[0]:
                 best = (rank, (ask, found[0], expected_us, found[1]))

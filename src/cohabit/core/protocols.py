@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.bounds import Bound
 from cohabit.core.columns import Columns
+from cohabit.core.cycles import Cycle
 from cohabit.model.errors import InputError
 from cohabit.model.scheme import Scheme
 
@@ -160,6 +162,20 @@ class GroupPlacer(SharedPlacer, Protocol):
 
 
 @runtime_checkable
+class CoRunLearner(Protocol):
+    """A placement whose expectations of neighbours move with every co-run (core/co_runs.py)."""
+
+    @property
+    def learns(self) -> bool:
+        """Return whether it has a model that can learn."""
+        ...
+
+    def by_counters(self, jobs: Sequence[Tenant], node: NodeGroup) -> NDArray[np.float64]:
+        """Return percent for every ordered pair as counters alone say it; NaN: not known."""
+        ...
+
+
+@runtime_checkable
 class Explaining(Protocol):
     """A placement policy that has its own reasons why a job waits."""
 
@@ -282,6 +298,11 @@ class Backfill(Protocol):
         """The number of blocked jobs that are promised a start; see core/kernels/bundles.py."""
         ...
 
+    @property
+    def cycle(self) -> Cycle | None:
+        """The terms of backfilling in cycles; None: every pass backfills, without bounds."""
+        ...
+
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
         """Return the nodes of each kind the job may use from now until its limit without breaking a reservation."""
         ...
@@ -312,6 +333,7 @@ class PolicySet:
     age_limit_us: int = 0  # a job that has waited this long may not be overtaken any more; 0: no such limit
     age_limit_runs: float = 0.0  # the same as a multiple of the mean run time of finished jobs; 0: no such limit
     share_with: str = ANYBODY  # whose jobs may run on one node at once: one of SHARE_WITH
+    bounds: tuple[Bound, ...] = ()  # what may run at once of a user, an account, a partition or a QOS
     fairness: float = 0.0  # most that a user's mean slowdown may be, as a multiple of the mean of all; 0: no bound
     names: dict[str, Any] = field(default_factory=dict)
 
@@ -319,9 +341,10 @@ class PolicySet:
     def lowest_nodes(self) -> bool:
         """Return whether jobs get whole nodes, the lowest-numbered idle ones (the placer says `lowest = True`).
 
-        The compiled pass does that by itself, without asking the placer.
+        The compiled pass does that by itself, without asking the placer. It knows neither bounds nor cycles.
         """
-        return self.placer.exclusive and bool(getattr(self.placer, "lowest", False))
+        plain = not self.bounds and self.backfill.cycle is None
+        return plain and self.placer.exclusive and bool(getattr(self.placer, "lowest", False))
 
     @property
     def age_limit_thousandths(self) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.bounds import InUse
+from cohabit.core.cycles import Turn
 from cohabit.core.gating import Gatekeeper
 from cohabit.core.guaranteeing import recalled
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
@@ -44,8 +46,9 @@ def decide_on_shared_nodes(view: View, policies: PolicySet, placer: SharedPlacer
         ledger = one.draft.ledger()
         moves = placer.moves(ledger, _touched(view, plan), view)
         plan.actions += [move for move in moves if may_move(move, ledger, view)]
-    plan.wake_us = min(next_chance(view), one.promises.next_us())
+    plan.wake_us = min(next_chance(view), FOREVER if one.turn.between else one.promises.next_us())
     one.keeper.close(plan)
+    one.turn.close(plan)
     return plan
 
 
@@ -56,7 +59,9 @@ class SharedPass:
         self.view, self.policies, self.placer, self.plan = view, policies, placer, Plan()
         self.draft, self.keeper = Draft(view.ledger), Gatekeeper(view, policies.gates)
         self.promises = Promises(view, self.draft, self.plan)
-        self.depth = policies.backfill.depth
+        self.in_use, self.turn = InUse(view, policies.bounds), Turn(view, policies.backfill.cycle)
+        self.promises.turn = self.turn
+        self.depth = STRICT if self.turn.between else policies.backfill.depth
         self.choosing = placer if isinstance(placer, Choosing) else None
         self._room: dict[Takes, int] = {}  # the most nodes that have room: an upper bound for the rest of the pass
         self._not_before: dict[int, int] = {}  # jobs kept back until a promised job is expected to start
@@ -68,7 +73,11 @@ class SharedPass:
 
     def keep_promises(self) -> None:
         """Start the jobs with promises that can start now; look for earlier starts for the others."""
-        self.promises.keep(self, CONSERVATIVE if self._is_followed() else self.depth)
+        queued = [row for row in self.promises.kept if self.view.is_queued(row)]
+        for row in queued if self.turn.anew else [row for row in queued if self.in_use.why_not(row)]:
+            self.promises.withdraw(row)
+        if not self.turn.anew and not self.turn.between:
+            self.promises.keep(self, CONSERVATIVE if self._is_followed() else self.depth)
 
     def start_promised(self, row: int, own: Ask) -> bool:
         """Start a promised job now, if it can; as it was to run, if its program's profile has changed meanwhile."""
@@ -83,7 +92,7 @@ class SharedPass:
 
     def unpromised(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that have not started, and that were not looked at for their promises."""
-        known = {*self.view.promises, *self.draft.begun}
+        known = {*(() if self.turn.between or self.turn.anew else self.view.promises), *self.draft.begun}
         return rows[~np.isin(rows, list(known))] if known else rows
 
     def _may_promise(self) -> bool:
@@ -91,7 +100,7 @@ class SharedPass:
 
     def _promise(self, row: int) -> None:
         """Promise a start to a job that cannot start now, if it is among the first that cannot."""
-        if self._may_promise() and row not in self.promises.kept:
+        if self._may_promise() and row not in self.promises.kept and not self.in_use.why_not(row):
             self.promises.make(row, self.promised_asks(row), self.not_before_us(row))
 
     def _asks(self, row: int) -> list[Ask]:
@@ -148,7 +157,12 @@ class SharedPass:
     def _start_on(self, row: int, ask: Ask, ranges: Ranges) -> bool:
         """Start a job on these nodes, if they are open to it."""
         takes, parts = open_kinds(ask, row, self.view), self.draft.ledger().parts_of(ranges)
-        if parts is None or self._is_tried(row, ask) or not self.promises.open_to(row, takes).holds(parts, takes):
+        if (
+            parts is None
+            or self._is_tried(row, ask)
+            or self.in_use.why_not(row)
+            or not self.promises.open_to(row, takes).holds(parts, takes)
+        ):
             return False
         return self._begin(row, ask, takes, parts)
 
@@ -162,8 +176,15 @@ class SharedPass:
         scan, in_vain, took_room = QueueScan(self.view, rows, by_limit=self.depth > STRICT), 0, True
         scan.skips_none = self._may_promise()
         for row, hopeless, aged in scan:
-            if (scan.skips_none or not hopeless) and self.start(row, self._asks(row)):
+            if self.in_use.why_not(row) or not self.turn.may_try(row):
+                continue
+            starts = (scan.skips_none or not hopeless) and self.start(row, self._asks(row))
+            if not self.turn.tried(row, starts):
+                break
+            if starts:
                 took_room = True
+                continue
+            if self.turn.between:
                 continue
             if scan.skips_none:
                 self._promise(row)
@@ -224,7 +245,7 @@ class SharedPass:
 
     def _find(self, row: int, ask: Ask, takes: Takes) -> Parts | None:
         """Find nodes that are open to the job, so that no promise is broken or, as far as known, delayed."""
-        if self._room.get(takes, ask.nodes) < ask.nodes or self._is_tried(row, ask):
+        if self._room.get(takes, ask.nodes) < ask.nodes or self._is_tried(row, ask) or self.in_use.why_not(row):
             return None
         self._room[takes] = self.draft.ledger().room(takes)
         if self._room[takes] < ask.nodes:
@@ -256,6 +277,7 @@ class SharedPass:
             self._trials.add(self._trial(row, ask))
         self.plan.actions.append(Start(row, placement_of(ask, takes, self.draft.book(row, parts, takes, ask.run_us))))
         self.promises.drop(row)
+        self.in_use.begin(row)
         return True
 
 

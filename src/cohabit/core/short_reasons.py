@@ -11,9 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.core.columns import NODES, PROCESSES
+from cohabit.core.bounds import InUse
+from cohabit.core.columns import BLOCKED, NODES, PROCESSES, STATE
 from cohabit.core.explain_sharing import (
+    MOST_NAMES,
     counted,
+    joined,
     missing,
     named,
     nothing_may_overtake,
@@ -46,6 +49,7 @@ class ShortReasons:
         self._lacks: dict[int, str] = {}  # by description
         self._idle: dict[int, int] = {}  # idle nodes that a job may use, by description
         self._windows: dict[tuple[int, int], str] = {}  # the first window in the way, by description and limit
+        self._arrays: dict[str, str] = {}  # what keeps members of an array back, which is the same for all of them
         self._looked_at = 0
 
     def of(self, row: int) -> str:
@@ -56,13 +60,22 @@ class ShortReasons:
         if state.coupled is not None and (text := why_not_together(state, row, view.now_us)):
             return text.partition(": ")[0]
         if not view.is_queued(row):
-            return array_is_full(state, row)
+            array = state.spec(row).job_id.rpartition("_")[0]
+            if array not in self._arrays:
+                self._arrays[array] = array_is_full(state, row)
+            return self._arrays[array]
         if self._policies.gates and (text := why_kept_back(view, self._policies.gates, row)):
             return text.partition(";")[0]
+        if text := self._in_use.why_not(row):
+            return text
         place = self._places.get(row, 0)
         return self._whole(row, place) if self._placer is None else self._shared(row, place, self._placer)
 
     # ---- the queue ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _in_use(self) -> InUse:
+        return InUse(self._view, self._policies.bounds)
 
     @cached_property
     def _queue(self) -> NDArray[np.int64]:
@@ -175,6 +188,13 @@ def before_the_queue(state: State, row: int, now_us: int) -> str:
 
 
 def array_is_full(state: State, row: int) -> str:
-    """Return how many jobs of its array run, if it has a bound."""
-    running, at_most = state.arrays.get(state.spec(row).job_id.rpartition("_")[0], (0, 0))
-    return f"{running} of its array run and at most {at_most} may" if at_most else ""
+    """Return the bound of its array and the members that go first; empty if it has no bound."""
+    array = state.spec(row).job_id.rpartition("_")[0]
+    _, at_most = state.arrays.get(array, (0, 0))
+    if not at_most:
+        return ""
+    members = np.fromiter(state.members.get(array, ()), np.int64)
+    names = [state.spec(int(one)).job_id for one in members[state.jobs[STATE, members] != BLOCKED]]
+    more = [f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
+    goes = "goes" if len(names) == 1 else "go"
+    return f"array limit {at_most}" + (f"; {joined([*names[:MOST_NAMES], *more])} {goes} first" if names else "")

@@ -1,7 +1,7 @@
 """Windows that are announced while the scheduler runs: maintenance, and reservations of operators and managers.
 
 A window closes its nodes to every job that could still run there, by its limit, after the window has begun. A job that
-runs already goes on; what must not overlap is stopped by whoever announced the window. A new window splits kinds of
+runs already goes on; what must not overlap is stopped by the operator of the window. A new window splits kinds of
 nodes (core/kinds.py), so all that is stored by kind is stored anew here. Windows of the past are dropped before a pass.
 No job is started or stopped here.
 """

@@ -1,7 +1,7 @@
 """Remove folders in which users may have left anything: any number of files, and folders inside folders to any depth.
 
 It walks with one open folder, so neither the depth of a tree nor the length of a path matters. Each folder is taken
-from its owner before it is emptied: then nobody can move it, and the way up is the way it came. No link is followed.
+from its owner before it is emptied: then it cannot be moved, and the way up is the way it came. No link is followed.
 """
 
 from __future__ import annotations

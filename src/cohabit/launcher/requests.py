@@ -30,7 +30,8 @@ NUMBER = r"[0-9]{1,18}"
 ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}"
 MATES = r"[A-Za-z0-9._:+-]{1,64}"  # name of a group of jobs with mates
 MARK = (  # what Cohabit records with a job (backend/steered/marks.py)
-    rf"cohabit:(held(:open)?|back|run:{NUMBER}:{NUMBER}-{NUMBER}:{NUMBER}:{NUMBER}(:whole|:shared|:cores)?)(@{MATES})?"
+    rf"cohabit:(held(:open)?|back|run:{NUMBER}:{NUMBER}-{NUMBER}:{NUMBER}:{NUMBER}(:whole|:shared|:cores)?)"
+    rf"(\+(stop|hold|noted|free))?(@{MATES})?"
 )
 PATIENCE = "COHABIT_THRESHOLD_PATIENCE_S"  # in the environment of a submission, for the threshold on its node
 

@@ -23,7 +23,7 @@ _FORMS = (
     ("scontrol", "show", "config"),
     ("scontrol", "write", "batch_script", _JOB, "-"),
     ("scontrol", "release", _JOBS),
-    ("scontrol", "hold|uhold|requeuehold", _JOB),
+    ("scontrol", "uhold|requeuehold", _JOB),
     ("scancel", _JOB),
 )  # fmt: skip
 _NODE = r"[A-Za-z0-9._-]{1,255}"

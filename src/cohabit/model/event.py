@@ -102,6 +102,14 @@ class NodeDown(_Event, frozen=True):
     node: int
 
 
+class NodeUsed(_Event, frozen=True):
+    """The node can be used but for what jobs have there that are not the core's: those of a resource manager."""
+
+    node: int
+    cores: int
+    memory_mib: int = 0  # 0: not booked
+
+
 class NodeDrained(_Event, frozen=True):
     """No new job may start on the node; running jobs continue."""
 
@@ -212,7 +220,7 @@ class Woken(_Event, frozen=True):
 Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
     | JobStarted | StartRefused | JobFinished
-    | NodeUp | NodeDown | NodeDrained | WindowSet | WindowCleared
+    | NodeUp | NodeUsed | NodeDown | NodeDrained | WindowSet | WindowCleared
     | ProfileLearned | ProgramDrifted | ProfileShared | ProfileStored | ProfileForgotten
     | ProgressMeasured | SharesRefused
     | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken

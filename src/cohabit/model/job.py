@@ -9,6 +9,7 @@ import msgspec
 from cohabit.model.errors import InputError
 from cohabit.model.group import Group
 
+GAIN, NEVER = "gain", "never"  # of `Job.spread`
 WORKLOAD_TYPES = ("compute", "network", "io")
 ACCOUNT_WORDS = "1 to 64 letters, digits, dots, hyphens, underscores and @, the first none of .-@"
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
@@ -47,7 +48,9 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     reprofile: bool = False  # its program has changed: drop its profile
     mates: Group | None = None  # jobs in other domains with which it starts together
     profile_owner: str = ""  # owner of the profiles it uses and its runs write (model/profile.py); empty: shared
+    service: str = ""  # the name of its quality of service; bounds of a site may name it
     account: str = ""  # what it is charged to, a project of Grid Engine; a site may share nodes within accounts
+    spread: str = ""  # may it have more nodes than hold it? "": if the policy likes, GAIN: if known to gain, NEVER
 
     def check(self) -> None:
         """Refuse what is wrong on any cluster."""
@@ -60,6 +63,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.workload_type not in ("", *WORKLOAD_TYPES):
             known = ", ".join(WORKLOAD_TYPES)
             raise InputError(f"job {self.job_id} has workload type {self.workload_type!r}", "job", f"use {known}")
+        if self.spread not in ("", GAIN, NEVER):
+            raise InputError(f"job {self.job_id} has spread {self.spread!r}", "job", f"use {GAIN} or {NEVER}")
         if self.job_id in self.after:
             raise InputError(f"job {self.job_id} waits for itself", "job")
         if self.array_count and self.mates is not None:

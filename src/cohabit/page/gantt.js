@@ -25,7 +25,7 @@ export class Gantt {
     this.legend = el("div", { class: "legend" });
     this.root = el("div", { class: "gantt-box" }, this.canvas, this.said, this.legend, this.list);
     this.across = 1; // lanes of a node
-    this.frames = []; // instants of the latest frames, for whoever measures,
+    this.frames = []; // instants of the latest frames, for measurements,
     this.costs = []; // and how long each took
     this.listen();
     this.observer = new ResizeObserver(() => this.redraw());

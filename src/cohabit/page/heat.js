@@ -202,7 +202,7 @@ export class HeatMap {
     if (all > ROWS) {
       parts.push(el("div", { class: "pager" }, el("span", { text: `${number(first)}–${number(behind - 1)} of ${count(all, "node")}` }),
         el("button", { type: "button", text: "Back", disabled: first === 0, on: { click: turn(-1) } }),
-        el("button", { type: "button", text: "On", disabled: behind >= all, on: { click: turn(1) } })));
+        el("button", { type: "button", text: "Next", disabled: behind >= all, on: { click: turn(1) } })));
     }
     this.list.replaceChildren(this.list.firstChild, ...parts);
     this.list.querySelector(".scroll").scrollTop = scrolled;

@@ -94,7 +94,7 @@ function place(job, placement) {
     ["Expected end", placement && !placement.holds && job.ended_at === null ? instant(placement.expected_end_at) : null],
   ]), placement && placement.beside.length ? el("div", {}, el("h3", { text: besideTitle(job) }), el("ul", {},
     placement.beside.map((other) => el("li", {}, el("span", { class: "swatch", style: { "--colour": colourOf(other.program) } }),
-      other.job ? jobLink(other.job) : "somebody else's job", other.program ? ` (${other.program})` : "",
+      other.job ? jobLink(other.job) : "a job of another user", other.program ? ` (${other.program})` : "",
       ` on ${count(other.nodes, "node")}`)))) : null);
 }
 

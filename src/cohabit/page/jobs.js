@@ -24,7 +24,7 @@ export class JobList {
       { title: "State", sort: "state", cell: (job) => badge(job.state), class: "short" },
       { title: "Processes", sort: "processes", number: true, cell: (job) => number(job.processes) },
       { title: "Nodes", number: true, cell: (job) => (job.nodes ? number(job.nodes) : "") },
-      { title: "Waited", sort: "submitted_at", number: true, cell: waited },
+      { title: "Waited", sort: "waited", number: true, cell: waited },
       { title: "Ran", sort: "started_at", number: true, cell: ran },
       { title: "Why it waits, or how it ended", cell: (job) => job.why || "", class: "why" },
     ];
@@ -60,7 +60,7 @@ export class JobList {
     if (total <= this.most && this.first === 0) return [el("span", { text: total ? `${number(total)} in all` : "" })];
     return [el("span", { text: `${number(this.first + 1)}–${number(this.first + here)} of ${number(total)}` }),
       el("button", { type: "button", text: "Back", disabled: this.first === 0, on: { click: turn(-this.most) } }),
-      el("button", { type: "button", text: "On", disabled: this.first + here >= total, on: { click: turn(this.most) } })];
+      el("button", { type: "button", text: "Next", disabled: this.first + here >= total, on: { click: turn(this.most) } })];
   }
 
   resort(key) {

@@ -45,7 +45,9 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show
 // ---- views ---------------------------------------------------------------------------------------------------------
 
 function tabs(current) {
-  document.getElementById("tabs").replaceChildren(...VIEWS.map(([name, title]) => el("a", {
+  const about = source.about;
+  const bare = { domains: about && !about.coupled, compare: about && (source.live || about.runs.length < 2) };
+  document.getElementById("tabs").replaceChildren(...VIEWS.filter(([name]) => !bare[name] || name === current).map(([name, title]) => el("a", {
     href: `#/${name}`, text: title, "aria-current": name === current ? "page" : null,
   })));
 }

@@ -22,13 +22,13 @@ async function all(root, source) {
   return { title: "Nodes", refresh: load, shown: () => heat.draw(), redraw: () => heat.draw(), close: () => heat.close() };
 }
 
-const who = (tenant) => (tenant.job ? jobLink(tenant.job) : el("span", { class: "soft", text: "somebody else's job" }));
+const who = (tenant) => (tenant.job ? jobLink(tenant.job) : el("span", { class: "soft", text: "a job of another user" }));
 
 /** Ways as boxes: a filled one may be filled with the job's data. */
 function masks(told) {
   if (!told.ways) return empty("The cache of this node is not divided into ways.", "Where the processor offers cache allocation (resctrl), the ways of every job are drawn here.");
-  if (!told.tenants.length) return empty("Nobody is here: all ways are free.");
-  if (!told.divided) return empty("The cache is shared by everybody here.", "The policy does not divide it: every job may fill all of it.");
+  if (!told.tenants.length) return empty("No job is here: all ways are free.");
+  if (!told.divided) return empty("All jobs here share the cache.", "The policy does not divide it: every job may fill all of it.");
   return el("div", { class: "mask" }, told.tenants.map((tenant, index) => el("div", { class: "lane" }, who(tenant),
     el("div", { class: "ways", role: "img", style: { "--colour": seriesColour(index) },
       "aria-label": `ways ${tenant.first_way} to ${tenant.first_way + tenant.ways - 1} of ${told.ways}` },
@@ -89,8 +89,8 @@ async function one(root, source, node) {
         el("div", { class: "aside" },
           node > 0 ? el("a", { href: `#/nodes/${node - 1}`, text: "← before" }) : null,
           node + 1 < source.about.nodes ? el("a", { href: `#/nodes/${node + 1}`, text: "next →" }) : null, told.actions.map(act))),
-      card("Who is here", {}, told.tenants.length ? table(columns, told.tenants, { caption: "Jobs on this node" })
-        : empty("Nobody.", told.state === "up" ? "The node is free for the next job that fits." : "Nothing is started here until the node is resumed.")),
+      card("Jobs here", {}, told.tenants.length ? table(columns, told.tenants, { caption: "Jobs on this node" })
+        : empty("No job is here.", told.state === "up" ? "The node is free for the next job that fits." : "Nothing is started here until the node is resumed.")),
       el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, (value) => count(value, "core")))),
       el("div", { class: "half" }, card("About it", {}, facts([["Memory", gigabytes(told.memory_bytes)],
         ["Least ways of a job", told.ways ? told.min_ways : null],

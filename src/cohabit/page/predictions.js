@@ -55,7 +55,7 @@ export async function open(root, source) {
     body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Predictions" })),
       card("Who slows whom", {}, matrix(told.matrix)),
       ...told.gates.map((one) => card("Variability now", {}, gate(one))),
-      ...(told.gates.length ? [] : [card("Variability now", {}, empty("No gate asks for calm here.", "Serve the policy rush with a trained model, and jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
+      ...(told.gates.length ? [] : [card("Variability now", {}, empty("The variability gate is off.", "With the policy rush and a trained model, jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
       card("Counters behind it", {}, counters(told.counters)), ...[points(past)].filter(Boolean));
   };
   await load();

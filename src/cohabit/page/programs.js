@@ -40,6 +40,18 @@ function about(program) {
   trials(program), picture(program, "ipc", "Instructions per cycle", "IPC"), picture(program, "bandwidth_gbs", "Bandwidth of a node", "GB/s"));
 }
 
+/** How far the runs of each program vary; nothing where no program has five runs. */
+function variation(rows) {
+  if (!rows.length) return null;
+  const varying = rows.reduce((all, one) => all + one.varying_runs, 0);
+  const columns = [{ title: "Program", cell: (one) => one.program }, { title: "Processes", number: true, cell: (one) => number(one.processes) },
+    { title: "Runs", number: true, cell: (one) => number(one.runs) }, { title: "Mean run", number: true, cell: (one) => span(one.mean_run_s) },
+    { title: "Deviation", number: true, cell: (one) => percent(one.run_variation) }, { title: "Varying runs", number: true, cell: (one) => number(one.varying_runs) },
+    { title: "Longest / mean", number: true, cell: (one) => `${one.longest_run_ratio.toFixed(2)}×` }];
+  return card("How run times vary", { id: "card-variation", note: `${number(varying)} of ${number(rows.reduce((all, one) => all + one.runs, 0))} runs vary: longer than the mean of their program by more than 1.5 deviations.` },
+    table(columns, rows, { caption: "Variation of run times" }));
+}
+
 export async function open(root, source) {
   const box = el("div");
   const load = async () => {
@@ -54,7 +66,8 @@ export async function open(root, source) {
         const best = Math.min(...one.scales.map((at) => at.time_s).filter(Boolean));
         return first && Number.isFinite(best) ? percent(first / best - 1) : "–";
       } }];
-    box.replaceChildren(known.length ? el("div", {}, card("In short", {}, table(rows, known, { caption: "Programs" })), el("div", { class: "gap" }),
+    const varied = variation(told.variation);
+    box.replaceChildren(...[varied, varied && el("div", { class: "gap" })].filter(Boolean), known.length ? el("div", {}, card("In short", {}, table(rows, known, { caption: "Programs" })), el("div", { class: "gap" }),
       el("div", { class: "cards" }, known.map(about)))
       : card("Nothing is known of any program yet", {}, empty("No program has been measured.", told.learns
         ? "The policy learns: run jobs with --program NAME, and their first runs are measured."

@@ -1,4 +1,4 @@
-// Where everything on the page comes from: one interface over a living scheduler and over finished runs.
+// Where everything on the page comes from: one interface over a running scheduler and over finished runs.
 // Both answer the same questions under /v1/page; only a living one has events and takes changes.
 
 const KEPT = "cohabit-session";
@@ -37,7 +37,7 @@ async function post(path, body) {
 }
 
 /** The session of this tab; other tabs of the same page are asked for theirs. Its secret signs requests and is not sent:
- *  whoever listens on this port later learns nothing that opens another door. */
+ *  a process that listens on this port later learns nothing that opens another door. */
 export class Session {
   constructor() {
     this.kept = JSON.parse(sessionStorage.getItem(KEPT) || "null");
@@ -60,7 +60,7 @@ export class Session {
     sessionStorage.removeItem(KEPT);
   }
 
-  /** A key in the address, a session kept by this tab, or one of another tab; false: somebody must sign in. */
+  /** A key in the address, a session kept by this tab, or one of another tab; false: a sign-in is needed. */
   async begin() {
     const link = new URLSearchParams(location.hash.slice(1)).get("key");
     if (link) {
@@ -77,7 +77,7 @@ export class Session {
     return Boolean(this.kept);
   }
 
-  /** With a token somebody has typed; it is sent once, and only to a server that proves it knows it. */
+  /** With a token that was typed; it is sent once, and only to a server that proves it knows it. */
   async signIn(token) {
     const [nonce, known] = [drawn(), bytes(await sha256(token))];
     const { proof } = await post("prove", { id: token.split(".")[0].slice(0, 40), nonce });
@@ -161,7 +161,7 @@ export class Source {
     return this.call("GET", `/v1/page/${path}${words.size ? `?${words}` : ""}`);
   }
 
-  /** Something changed by whoever may; an answer comes when it is on the disk. */
+  /** A change by a user with the right to it; an answer comes when it is on the disk. */
   async change(method, path, body) {
     return (await this.call(method, `/v1/${path}`, body)).json();
   }

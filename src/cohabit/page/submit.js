@@ -78,7 +78,7 @@ export function submitDialog(source) {
     el("h2", { id: "submit-title", text: "Submit a job" }),
     el("div", { class: "fields" }, field("Command, without a shell", given.command, true), field("Name", given.name), field("Program, by which it is learned", given.program),
       field("Processes", given.processes), field("Time limit", given.limit), field("Folder", given.folder, true),
-      check(given.hold, "Hold it until somebody releases it"), check(given.exclusive, "Nobody else on its nodes")),
+      check(given.hold, "Hold it until it is released"), check(given.exclusive, "No other job on its nodes")),
     said,
     el("div", { class: "row" }, el("button", { class: "main", text: "Submit" }),
       el("button", { type: "button", text: "When would it start?", on: { click: () => send(true) } }),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.cycles import Cycle
 from cohabit.core.kernels.bundles import CONSERVATIVE, EASY, FIRST_FIT, STRICT
 from cohabit.model.errors import InputError
 
@@ -28,19 +29,20 @@ class ReservationDepth:
     """A later job may start if, by requested times, it takes nothing from the reservations made so far."""
 
     depth: int
+    cycle: Cycle | None = None
 
     def allowed(self, limit_us: int, timeline: Timeline) -> NDArray[np.int64]:
         """Nodes of each kind that stay free of running jobs, windows and reservations for the job's whole request."""
         return np.minimum(timeline.free_throughout(timeline.now_us, limit_us), timeline.idle)
 
 
-def backfill_named(name: str | int) -> ReservationDepth:
+def backfill_named(name: str | int, cycle: Cycle | None = None) -> ReservationDepth:
     """Read "easy", "none", "conservative", "first-fit" or a depth."""
     text = str(name).strip().lower()
     if text in NAMED_DEPTHS:
-        return ReservationDepth(NAMED_DEPTHS[text])
+        return ReservationDepth(NAMED_DEPTHS[text], cycle)
     if text.isdigit():
-        return ReservationDepth(min(int(text), CONSERVATIVE - 1))
+        return ReservationDepth(min(int(text), CONSERVATIVE - 1), cycle)
     near = difflib.get_close_matches(text, NAMED_DEPTHS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(NAMED_DEPTHS)} or a whole number"
     raise InputError(f"{name!r} is not a kind of backfilling", "backfill", hint)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from cohabit.model.job import Job
+from cohabit.model.job import NEVER, Job
 from cohabit.model.profile import Profile, ScaleProfile, footprint
 from cohabit.policy.options import PAPERS_RULES, TrialRules
 
@@ -53,7 +53,8 @@ class Trials:
         first: float | None = None
         for scale in self.scales:
             spread = footprint(job.processes, cores_per_node, scale)
-            if scale > 1 and (spread.cores < self.rules.least_cores or job.single_node or spread.nodes > job.processes):
+            confined = job.single_node or job.spread == NEVER
+            if scale > 1 and (spread.cores < self.rules.least_cores or confined or spread.nodes > job.processes):
                 return None
             if scale > 1 and profile is not None and profile.single_node:
                 return None

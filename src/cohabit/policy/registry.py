@@ -162,6 +162,19 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive"},
         Described("FCFS with EASY backfilling, CE: the fair baseline", "Lifka, JSSPP 1995"),
     ),
+    "slurm": (
+        {
+            "order": "multifactor",
+            "backfill": 10,
+            "placement": "share",
+            "scales": (1,),
+            "bf_interval_s": 30.0,
+            "bf_window_s": 86400.0,
+            "bf_resolution_s": 60.0,
+            "bf_max_job_test": 500,
+        },
+        Described("stock Slurm on shared cores: multifactor, backfilling in cycles", "Slurm's sched/backfill"),
+    ),
     "rush": (
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive", "gate": "variability"},
         Described("ce-easy that waits for a calmer machine, by telemetry and a trained model", "RUSH, IPDPS 2022"),

@@ -53,7 +53,7 @@ def _sentences(tables: Mapping[str, RunTable], coupling: Mapping[str, Any]) -> l
     if coupling["max_apart_s"]:
         words.append(f"The others were at most {shown('duration', coupling['max_apart_s'])} apart.")
     if coupling["deadlock"]:
-        words.append(f"In the end nobody could start any more: {' waits for '.join(coupling['deadlock'])}.")
+        words.append(f"In the end no job could start any more: {' waits for '.join(coupling['deadlock'])}.")
     return [" ".join(words)]
 
 

@@ -309,8 +309,12 @@ def _two_lines(label: str) -> str:
 
 def comparison_figure(comparison: Comparison) -> Figure:
     """Every policy's metrics relative to the first policy, with the interval over repeats."""
-    metrics = [name for name in RATIO_METRICS if name in comparison.metrics][::-1]
     others = comparison.policies[1:]
+    metrics = [
+        name
+        for name in RATIO_METRICS
+        if name in comparison.metrics and any(comparison.cells[one, name].ratio.mean is not None for one in others)
+    ][::-1]
     traces = []
     for number, policy in enumerate(others):
         lift = (number - (len(others) - 1) / 2) * 0.62 / max(len(others), 1)

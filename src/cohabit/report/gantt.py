@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
-from cohabit.report.metrics import RanJobs
+from cohabit.report.metrics import LIVE, RanJobs
 from cohabit.report.series import covered, horizon, queue_level
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 MAX_BARS = 1500  # with more than this, the whole run is a raster
 WINDOW_BARS = 500  # bars in a close look, few enough to tell apart
+MAX_LANES = 20_000  # pieces of jobs on single nodes, if nodes are shared
+EPSILON = 1e-9
 MAX_NODES = 128  # rows of a detail window, so that a job on one node stays visible
 RASTER_ROWS, RASTER_SLICES = 160, 560
 
@@ -86,6 +89,58 @@ def packed_bars(run: RunTable, jobs: RanJobs) -> Bars:
                 first.append(int(numbers[begin]))
                 count.append(end - begin)
     return Bars(np.array(row, np.int64), np.array(first, np.int64), np.array(count, np.int64))
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Rectangles in the unit of nodes: job `row[i]` from `low[i]` up, `height[i]` high; several may lie on one node."""
+
+    row: Ints
+    low: Floats
+    height: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def take(self, keep: NDArray[np.bool_]) -> Lanes:
+        return Lanes(self.row[keep], self.low[keep], self.height[keep])
+
+
+def lanes(run: RunTable, bars: Bars) -> Lanes:
+    """Return the bars so that jobs that share a node lie beside each other, each as high as its share of the cores.
+
+    Where more cores are used than a node has, all lanes of that node are lower.
+    """
+    whole = Lanes(bars.row, bars.first.astype(np.float64), bars.count.astype(np.float64))
+    if run.shares is None and run.workload.source != LIVE:
+        return whole
+    if int(bars.count.sum()) > MAX_LANES:
+        return whole
+    piece = np.repeat(np.arange(len(bars)), bars.count)
+    node = bars.first[piece] + np.arange(len(piece)) - np.repeat(np.cumsum(bars.count) - bars.count, bars.count)
+    row = bars.row[piece]
+    start, end = run.start_us[row], run.end_us[row]
+    share = run.cores[row] / np.maximum(run.nodes[row], 1) * run.cluster_nodes / max(run.cluster_cores, 1)
+    low, top = np.zeros(len(piece)), np.ones(run.cluster_nodes)
+    running: dict[int, list[tuple[float, float, int]]] = {}  # by node: low, high, end of the lanes in use
+    for one in np.lexsort((-share, start, node)).tolist():
+        there = sorted(lane for lane in running.get(int(node[one]), []) if lane[2] > start[one])
+        at = 0.0
+        for begin, until, _ in there:
+            if begin - at >= share[one] - EPSILON:
+                break
+            at = max(at, until)
+        low[one] = at
+        running[int(node[one])] = [*there, (at, at + float(share[one]), int(end[one]))]
+        top[node[one]] = max(top[node[one]], at + float(share[one]))
+    alone = (low == 0) & (share >= 1 - EPSILON) & (top[node] <= 1 + EPSILON)
+    joined = np.bincount(piece, weights=~alone, minlength=len(bars)) == 0  # bars that fill all their nodes stay whole
+    keep, single = joined, ~joined[piece]
+    return Lanes(
+        np.concatenate((whole.row[keep], row[single])),
+        np.concatenate((whole.low[keep], node[single] + low[single] / top[node[single]])),
+        np.concatenate((whole.height[keep], share[single] / top[node[single]])),
+    )
 
 
 def raster(run: RunTable, jobs: RanJobs, bars: Bars) -> NDArray[np.uint8]:

@@ -15,7 +15,9 @@ from cohabit.report.gantt import (
     RASTER_ROWS,
     RASTER_SLICES,
     Bars,
+    Lanes,
     detail_windows,
+    lanes,
     packed_bars,
     raster,
     recorded_bars,
@@ -53,6 +55,11 @@ def gantt_charts(run: RunTable) -> list[Chart]:
         lines = max(run.cluster_nodes, int((bars.first + bars.count).max()))
         figure, by = _bar_figure(run, bars, origin, (0, span), (0, lines))
         words = f"Each bar is a job on its nodes from start to end, coloured by {by}; gaps are idle nodes."
+        if run.shares is not None:
+            words = (
+                f"Each bar is a job on its nodes from start to end, coloured by {by}. Jobs that share a node lie side "
+                "by side, each as high as its share of the cores; gaps are idle cores."
+            )
         return [Chart("Every job", words + " Drag to zoom in, double-click to go back." + remark, figure)]
     charts = [Chart("The whole machine", _raster_caption(run, span), _raster_figure(run, jobs, bars))]
     for window, inside in detail_windows(run, jobs, bars):
@@ -134,12 +141,12 @@ def _bar_figure(
     unit, size = time_unit((times[1] - times[0]) / SECOND)
     by, group, names = _grouping(run)
     leading = _leading(run, group)
-    traces = []
+    traces, shown = [], lanes(run, bars)
     for place, number in enumerate(leading):
-        inside = bars.take(group[bars.row] == number)
+        inside = shown.take(group[shown.row] == number)
         if len(inside):
             traces.append(_trace(run, inside, origin, size, safe(names[number]), colour(place)))
-    rest = bars.take(~np.isin(group[bars.row], leading))
+    rest = shown.take(~np.isin(group[shown.row], leading))
     if len(rest):
         traces.append(_trace(run, rest, origin, size, "others", "@neutral"))
     first, count = lines
@@ -150,7 +157,7 @@ def _bar_figure(
     return {"data": traces, "layout": plan}, by
 
 
-def _trace(run: RunTable, bars: Bars, origin: int, size: float, name: str, fill: str) -> Figure:
+def _trace(run: RunTable, bars: Lanes, origin: int, size: float, name: str, fill: str) -> Figure:
     start = (run.start_us[bars.row] - origin) / SECOND / size
     length = (run.end_us[bars.row] - run.start_us[bars.row]) / SECOND / size
     return {
@@ -159,8 +166,8 @@ def _trace(run: RunTable, bars: Bars, origin: int, size: float, name: str, fill:
         "name": name,
         "base": packed(start, exact=True),
         "x": packed(length, exact=True),
-        "y": packed(bars.first + (bars.count - 1) / 2),
-        "width": packed(bars.count.astype(np.float64)),
+        "y": packed(bars.low - 0.5 + bars.height / 2),
+        "width": packed(bars.height),
         "marker": {"color": fill, "line": {"width": 0.7, "color": "@surface"}},
         "hovertext": [_words(run, int(row)) for row in bars.row],
         "hovertemplate": "%{hovertext}<extra></extra>",

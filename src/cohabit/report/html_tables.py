@@ -55,7 +55,10 @@ def _card(key: str, summaries: Mapping[str, Sequence[Summary]]) -> str:
         best = choose(known, key=known.__getitem__)
         text = shown(entry.kind, known[best])
         differ = len({shown(entry.kind, value) for value in known.values()}) > 1
-        note = f'<div class="note">best: {escaped(best)}</div>' if differ else ""
+        if differ and not entry.better:
+            text = shown_range(entry.kind, min(known.values()), max(known.values()))
+        elif differ:
+            note = f'<div class="note">best: {escaped(best)}</div>'
     label = f'<div class="label">{escaped(entry.label)}</div>'
     return f'<div class="card">{label}<div class="value">{escaped(text)}</div>{note}</div>'
 
@@ -117,6 +120,8 @@ def comparison_table(comparison: Comparison) -> str:
     """Metrics x policies, each with its interval and its ratio to the first policy."""
     rows = []
     for metric in comparison.metrics:
+        if all(comparison.cells[policy, metric].value.mean is None for policy in comparison.policies):
+            continue
         entry = GLOSSARY.get(metric, Entry(metric, "number", ""))
         meaning = f'<div class="meaning">{escaped(entry.meaning)}</div>'
         cells = [

@@ -6,12 +6,19 @@ every number.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from cohabit.model.records import RunTable
 from cohabit.report.metrics import Floats, Ints
+
+
+class Compared(TypedDict):
+    """Jobs of a finished run: job, program, predicted, actual; and how far predictions were right."""
+
+    points: list[dict[str, str | float]]
+    mean_abs_error: float
 
 
 def compared_rows(run: RunTable) -> Ints:

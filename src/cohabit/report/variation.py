@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -34,6 +34,19 @@ class Norm:
 
 
 Norms = Mapping[Kind, Norm]
+
+
+class Variation(TypedDict):
+    """How far the runs of one program and size vary."""
+
+    program: str
+    processes: int
+    runs: int
+    mean_run_s: float
+    run_variation: float
+    deviation_sigma: float
+    varying_runs: int
+    longest_run_ratio: float
 
 
 @dataclass(frozen=True)
@@ -100,13 +113,25 @@ def first_policy_norms(runs: Sequence[RunTable]) -> dict[Kind, Norm] | None:
     return norms_of([runs_of(run) for run in runs if run.policy == runs[0].policy])
 
 
-def by_program(run: RunTable, norms: Norms | None = None) -> list[dict[str, Any]]:
+def by_program(run: RunTable, norms: Norms | None = None) -> list[Variation]:
     """Return one row per program and size that has a norm and ran: its runs, their mean, and how far they vary."""
     if norms is None and not _can_vary(run):
         return []
-    found = runs_of(run)
+    return variation_of(runs_of(run), norms)
+
+
+def live_runs(ended: Sequence[tuple[str, int, int]]) -> Runs:
+    """Return runs that were measured: program, number of processes, microseconds."""
+    codes = {kind: code for code, kind in enumerate(sorted({(program, count) for program, count, _ in ended}))}
+    kind = np.array([codes[program, count] for program, count, _ in ended], np.int64)
+    length = np.array([took_us for _, _, took_us in ended], np.float64) / SECOND
+    return Runs(np.arange(len(ended)), tuple(codes), kind, length, np.ones(len(ended)))
+
+
+def variation_of(found: Runs, norms: Norms | None = None) -> list[Variation]:
+    """Return the rows of these runs; None: against their own norms."""
     norms = norms_of([found]) if norms is None else norms
-    rows = []
+    rows: list[Variation] = []
     for index, (program, processes) in enumerate(found.kinds):
         norm, own = norms.get((program, processes)), found.of(index)
         if norm is None:

@@ -83,8 +83,8 @@ GLOSSARY = {
     ),
     "jobs_alone_known": Entry("Time alone known", "count", "Jobs that ran, and of which the time alone is known."),
     "utilisation": Entry(
-        "Utilisation", "share", "Core-seconds in use out of all the machine offered from first submission to last end.",
-        "higher",
+        "Utilisation", "share",
+        "Core-seconds in use out of all the machine offered, first submission to last end. Slowed runs raise it, too.",
     ),
     "makespan_s": Entry("Makespan", "duration", "From the first submission to the last end.", "lower"),
     "throughput_per_s": Entry("Throughput", "per_hour", "One divided by the mean turnaround.", "higher"),

@@ -8,6 +8,7 @@ from cohabit.model.command import StartJob
 from cohabit.model.job import Job
 from cohabit.model.units import FOREVER
 from cohabit.sim.machine.phases import STEADY, Track
+from cohabit.sim.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class TracedJob:
     job: Job
     submit_us: int
     work_us: int  # run time of the compact exclusive run
+    terms: Terms | None = None  # what kept it from its queue in its log, and became of it there
 
 
 @dataclass
@@ -44,8 +46,9 @@ class Run:
 
     def proceed(self, now_us: int) -> None:
         """Account for the work done until now."""
-        self.remaining_us = max(0.0, self.remaining_us - (now_us - self.as_of_us) * self.rate)
-        self.as_of_us = now_us
+        if now_us > self.as_of_us:  # else it has been ordered, and has not begun yet
+            self.remaining_us = max(0.0, self.remaining_us - (now_us - self.as_of_us) * self.rate)
+            self.as_of_us = now_us
 
     def foresee(self, kill: bool) -> None:
         """Compute when the run ends (work done or limit reached) and when its stage ends, if nothing changes."""

@@ -39,6 +39,7 @@ from cohabit.sim.machine.phases import Phases
 from cohabit.sim.machine.profiler import Profiler
 from cohabit.sim.monitor import Monitor
 from cohabit.sim.runs import Outcome, Run, TracedJob
+from cohabit.sim.terms import Terms, Told, WaitingRoom
 from cohabit.sim.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class World:
     weather: Weather | None = None  # load of network and filesystem; None: never any
     move_us: int = 0  # work lost by a move
     report_delay_us: Callable[[str], int] | None = None  # late reports: the end of a job is reported this much later
+    submit_delay_us: int = 0  # from a submission until the core hears of it,
+    start_delay_us: int = 0  # and from its order until the job begins
     wake_delay_us: Callable[[], int] | None = None  # late wakes, as from a live clock; None: at the exact instant
     mail: Callable[[TellPeer], None] | None = None  # carries messages to other domains
     clock_offset_us: int = 0  # how far the core's clock is ahead of ours
@@ -95,13 +98,19 @@ class World:
     _runs: dict[str, Run] = field(default_factory=dict)
     _trace: dict[str, TracedJob] = field(default_factory=dict)
     _wake_us: int = FOREVER
+    _terms: dict[str, Terms] = field(default_factory=dict)
+    _room: WaitingRoom = field(default_factory=WaitingRoom)
 
     def add(self, trace: Iterable[TracedJob], facts: Iterable[tuple[int, Event]] = ()) -> None:
         """Put the trace's submissions, in trace order, and other facts (faults, holds, ...) on the heap."""
         for traced in trace:
             self._trace[traced.job.job_id] = traced
             self.outcomes[traced.job.job_id] = Outcome()
-            self._push(traced.submit_us, SUBMISSION, fact.JobSubmitted(traced.job))
+            self._push(traced.submit_us + self.submit_delay_us, SUBMISSION, fact.JobSubmitted(traced.job))
+            if traced.terms is not None:
+                self._terms[traced.job.job_id] = traced.terms
+                if traced.terms.cancel_us:
+                    self._push(traced.terms.cancel_us, OTHER, fact.JobCancelled(traced.job.job_id))
         for at_us, event in facts:
             self._push(at_us, OTHER, event)
 
@@ -143,6 +152,7 @@ class World:
                 self._next_fault = None
             events.append(item)
             self.events += 1
+        events = self._let_in(now, self._room.sift(now, events, self._terms)) if self._terms else events
         if events := self.trouble.told(now, events):
             self._tell(now, events)
         self._set_rates(now)
@@ -225,6 +235,16 @@ class World:
         if self.observe is not None:
             self.observe(now, events, commands)
         self._carry_out(now, commands)
+        if self._terms:
+            self._let_in(now, self._room.watch(now, events, commands))
+
+    def _let_in(self, now: int, told: Told) -> list[Event]:
+        """Submit jobs of a log that waited for others or for their time; return the events for the core."""
+        for at_us, job_id in told.later:
+            self._push(at_us, SUBMISSION, fact.JobSubmitted(self._trace[job_id].job))
+        for job_id, why in told.over:
+            self.outcomes[job_id].status, self.outcomes[job_id].reason = "cancelled", why
+        return told.events
 
     def _carry_out(self, now: int, commands: list[Command]) -> None:
         confirmations: list[Event] = []
@@ -293,12 +313,13 @@ class World:
             work_us += self.weather.canary_us
             self.weather.start(order.job_id, traced.job.program, order.nodes)
         fuse_us = order.fuse_us if order.fuse_us >= FOREVER else order.fuse_us - self.clock_offset_us
-        run = Run(order, now, work_us, work_us, as_of_us=now, fuse_us=fuse_us)
+        begins_us = now + self.start_delay_us
+        run = Run(order, begins_us, work_us, work_us, as_of_us=begins_us, fuse_us=fuse_us)
         if self.weather is not None:
             run.early = self.weather.constants.law.early
         self._runs[order.job_id] = run
         self.starts += 1
-        self.outcomes.setdefault(order.job_id, Outcome()).begin(now, order)
+        self.outcomes.setdefault(order.job_id, Outcome()).begin(begins_us, order)
         if self.machine is None:
             run.foresee(self.kill)
             self._look_again(run)
@@ -361,7 +382,8 @@ class World:
         if run.burnt:
             return [self._stopped(run)]
         outcome = self.outcomes[job_id]
-        status = "killed" if run.killed else "done"
+        failed = job_id in self._terms and self._terms[job_id].fails
+        status = "killed" if run.killed else "failed" if failed else "done"
         outcome.end_us, outcome.status = ends_us, status
         outcome.reason = "reached its time limit" if run.killed else ""
         facts: list[Event] = [fact.JobFinished(job_id, run.order.attempt, status)]

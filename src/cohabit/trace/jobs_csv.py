@@ -1,7 +1,8 @@
 """The project's own job table, jobs.csv: names, shares, mates and dependencies that SWF has no place for.
 
     job_id,program,processes,submit_s[,run_s][,limit_s][,alpha][,user][,memory_mb][,mate][,group]
-    [,skip_threshold][,workload_type][,after][,partition][,movable][,account]
+    [,skip_threshold][,workload_type][,after][,partition][,movable][,account][,qos][,wait_s][,begin_after_s]
+    [,cancel_after_s][,failed][,array][,at_most]
 
 Columns may come in any order; a column it does not know is an error, never ignored. An empty `run_s` leaves
 `run_us` at -1: the run time comes from the program catalogue later, and so does a missing limit. `memory_mb`
@@ -25,16 +26,19 @@ from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
 from cohabit.model.job import ACCOUNT_WORDS, WORKLOAD_TYPES, is_account
+from cohabit.model.units import SECOND
 from cohabit.model.workload import ACCEPTED, BAD_RUN, BAD_SIZE, Floats, Ints, Workload
 from cohabit.trace.files import read_text, replacing
 from cohabit.trace.names import Codes
-from cohabit.trace.records import RUN_FROM_CATALOGUE_US
+from cohabit.trace.records import BEGIN_AFTER, CANCEL_AFTER, RUN_FROM_CATALOGUE_US, TERMS, WAITED, with_cancelled
 from cohabit.trace.seconds_column import microseconds_of, seconds_text
 
 REQUIRED = ("job_id", "program", "processes", "submit_s")
-TEXT_EXTRAS = ("mate", "group", "workload_type", "account")
+TEXT_EXTRAS = ("mate", "group", "workload_type", "account", "qos", "array")
+TIME_EXTRAS = {"wait_s": WAITED, "begin_after_s": BEGIN_AFTER, "cancel_after_s": CANCEL_AFTER}
 OPTIONAL = (
     "run_s", "limit_s", "alpha", "user", "memory_mb", *TEXT_EXTRAS, "skip_threshold", "after", "partition", "movable",
+    *TIME_EXTRAS, "failed", "at_most",
 )  # fmt: skip
 NO_SKIP_THRESHOLD = -1
 MEBIBYTE = 2**20
@@ -89,7 +93,7 @@ class _Table:
         after = self._after(ids)
         submit_us = self._times("submit_s", None)
         descents = int((submit_us[1:] < submit_us[:-1]).sum())
-        return Workload(
+        table = Workload(
             job_id=_id_column(ids),
             submit_us=submit_us,
             run_us=run_us,
@@ -108,6 +112,7 @@ class _Table:
             source=self.source,
             defects={"submit times earlier than on the line before": descents} if descents else {},
         )
+        return with_cancelled(table)
 
     def _column(self, name: str) -> pl.Series:
         return self.frame[name] if name in self.frame.columns else pl.Series([None] * len(self.frame), dtype=pl.String)
@@ -162,6 +167,15 @@ class _Table:
         if "movable" in self.frame.columns:
             movable = self._optional_floats("movable", lambda flag: (flag == 0) | (flag == 1), "0 or 1")
             extra["movable"] = np.nan_to_num(movable).astype(np.int64)
+        for column, name in TIME_EXTRAS.items():
+            if column in self.frame.columns:
+                extra[name] = self._times(column, -SECOND)
+        if "failed" in self.frame.columns:
+            failed = self._optional_floats("failed", lambda flag: (flag == 0) | (flag == 1), "0 or 1")
+            extra["failed"] = np.nan_to_num(failed).astype(np.int64)
+        if "at_most" in self.frame.columns:
+            most = self._optional_floats("at_most", lambda n: (n >= 0) & (n == np.floor(n)), "a whole number")
+            extra["at_most"] = np.nan_to_num(most).astype(np.int64)
         for name in TEXT_EXTRAS:
             if name in self.frame.columns:
                 extra[name] = np.array(self.frame[name].fill_null("").to_list(), np.object_)
@@ -189,7 +203,8 @@ class _Table:
             return None
         cells = self.frame["after"].fill_null("").to_list()
         after = [tuple(part for part in _SEPARATORS.split(cell) if part) for cell in cells]
-        check_dependencies(ids.to_list(), after, lambda row: self._where(row, "after"))
+        named = [tuple(map(without_term, jobs)) for jobs in after]
+        check_dependencies(ids.to_list(), named, lambda row: self._where(row, "after"))
         return after
 
     def _refuse(self, name: str, bad: NDArray[np.bool_], what: str) -> None:
@@ -214,6 +229,11 @@ class _Table:
                 what = f"has {len(cells)} columns where the header has {width}"
                 return InputError(what, f"{self.source}, line {reader.line_num}", 'put "..." around text with commas')
         return InputError("is not a CSV table", self.source, "the first line names the columns, separated by commas")
+
+
+def without_term(entry: str) -> str:
+    """Return the job that an entry of `after` names."""
+    return next((entry.removeprefix(term) for term in TERMS if entry.startswith(term)), entry)
 
 
 def check_dependencies(ids: Sequence[str], after: Sequence[tuple[str, ...]], where: Callable[[int], str]) -> None:
@@ -285,6 +305,13 @@ def write_jobs_csv(workload: Workload, path: Path) -> None:
         columns["skip_threshold"] = _blank(pl.Series(skips), skips == NO_SKIP_THRESHOLD)
     if "movable" in workload.extra:
         columns["movable"] = pl.Series(workload.extra["movable"])
+    for column, name in TIME_EXTRAS.items():
+        if name in workload.extra:
+            times_us = workload.extra[name]
+            columns[column] = _blank(seconds_text(np.maximum(times_us, 0)), times_us < 0)
+    for name in ("failed", "at_most"):
+        if name in workload.extra:
+            columns[name] = pl.Series(workload.extra[name])
     for name in TEXT_EXTRAS:
         if name in workload.extra:
             columns[name] = pl.Series(workload.extra[name].tolist(), dtype=pl.String)

@@ -1,8 +1,9 @@
 """Slurm's `sacct --parsable2` with its header row: one job per line, columns found by name.
 
 Steps (123.batch, 123.0) are skipped; array tasks (123_4) and parts of heterogeneous jobs (123+1) are jobs of
-their own. Processors come from AllocCPUS, NCPUS or ReqCPUS, nodes only where no such column exists. Dates
-without a zone are taken as UTC. Never runs sacct itself.
+their own. Dependencies, begin times, bounds of arrays, and jobs that failed or were cancelled while they waited are
+kept (trace/sacct_terms.py). Processors come from AllocCPUS, NCPUS or ReqCPUS, nodes only where no such column
+exists. Dates without a zone are taken as UTC. Never runs sacct itself.
 
     sacct --allusers --parsable2 --format=JobID,User,JobName,Partition,State,Submit,Start,End,ElapsedRaw,...
 """
@@ -11,17 +12,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from cohabit.model.errors import InputError
 from cohabit.model.units import MINUTE, SECOND
 from cohabit.model.workload import Workload
 from cohabit.trace.records import NO_RUN_US, JobRecord, duration_us, instant_us, workload_of
+from cohabit.trace.sacct_terms import SubmitTerms
 
 _NO_DATE = {"", "Unknown", "None", "N/A", "0"}
 _NO_LIMIT = {"", "UNLIMITED", "INFINITE", "Partition_Limit", "INVALID", "Unknown"}
 _NOT_FINISHED = ("PENDING", "RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING", "REQUEUED", "RESIZING")
+_FAILED = ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "CANCELLED", "PREEMPTED")
+_JOB = re.compile(r"\d+(_\d+|_\[[^|]*\]|\+\d+)?(\.[\w.+]+)?\|")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)")
 _BYTES = {"K": 2**10, "": 2**20, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _FORMAT_ADVICE = "make it with sacct --parsable2 --format=JobID,User,State,Submit,Start,End,Elapsed,Timelimit,NCPUS"
@@ -35,22 +39,41 @@ def parse(text: str, source: str = "sacct") -> Workload:
         raise InputError("has no header row with JobID and Submit", f"{source}, line 1", _FORMAT_ADVICE)
     records: list[JobRecord] = []
     defects: Counter[str] = Counter()
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
+    terms = SubmitTerms()
+    for number, line in _rows(lines[1:], header, defects):
         where = f"{source}, line {number}"
         row = dict(zip(header, _cells(line, header, defects, where), strict=True))
         if "." in row["JobID"]:
             defects["job steps, skipped"] += 1
             continue
         records.append(_record(row, defects, where))
+        terms.note(records[-1], row.get("SubmitLine", ""))
+    terms.settle(records, defects)
     return workload_of(records, defects, source, header={"UnixStartTime": "0"})
+
+
+def _rows(lines: Sequence[str], header: list[str], defects: Counter[str]) -> Iterator[tuple[int, str]]:
+    """Yield the records with their line numbers; a submit line may go over several lines, and is the last column."""
+    pending, begun = "", 0
+    free_text = header[-1] == "SubmitLine"
+    for number, line in enumerate(lines, start=2):
+        if pending and free_text and not _JOB.match(line):
+            pending += f" {line}"
+            defects["submit lines of several lines"] += 1
+            continue
+        if pending.strip():
+            yield begun, pending
+        pending, begun = line, number
+    if pending.strip():
+        yield begun, pending
 
 
 def _cells(line: str, header: list[str], defects: Counter[str], where: str) -> list[str]:
     cells = line.split("|")
     surplus = len(cells) - len(header)
-    if surplus > 0 and "JobName" in header:  # only names are free text, and sacct does not quote the separator
+    if surplus > 0 and header[-1] == "SubmitLine":
+        cells[len(header) - 1 :] = ["|".join(cells[len(header) - 1 :])]
+    elif surplus > 0 and "JobName" in header:  # only names are free text, and sacct does not quote the separator
         at = header.index("JobName")
         cells[at : at + surplus + 1] = ["|".join(cells[at : at + surplus + 1])]
         defects["job names that contain the separator"] += 1
@@ -70,6 +93,10 @@ def _record(row: Mapping[str, str], defects: Counter[str], where: str) -> JobRec
     if "+" in row["JobID"]:
         defects["parts of heterogeneous jobs, each taken as a job"] += 1
     processes = cpus or nodes
+    start_us, end_us = (_date(row.get(column, ""), column, where) for column in ("Start", "End"))
+    eligible_us = _date(row.get("Eligible", ""), "Eligible", where)
+    state = row.get("State", "")
+    cancelled = state.startswith("CANCELLED") and start_us is None and end_us is not None and "Start" in row
     return JobRecord(
         job_id=row["JobID"],
         submit_us=submit_us,
@@ -82,6 +109,11 @@ def _record(row: Mapping[str, str], defects: Counter[str], where: str) -> JobRec
         memory_bytes=_memory_bytes(row.get("ReqMem", ""), max(processes, 1), max(nodes, 1)),
         nodes=nodes,
         account=row.get("Account", ""),
+        wait_us=-SECOND if start_us is None else max(start_us - submit_us, 0),
+        qos=row.get("QOS", ""),
+        begin_after_us=-SECOND if eligible_us is None or eligible_us <= submit_us + SECOND else eligible_us - submit_us,
+        cancel_after_us=max(end_us - submit_us, 0) if cancelled and end_us is not None else -SECOND,
+        failed=state.startswith(_FAILED),
     )
 
 
@@ -91,7 +123,9 @@ def _run_us(row: Mapping[str, str], defects: Counter[str], where: str) -> int:
         return NO_RUN_US
     start_us = _date(row.get("Start", ""), "Start", where)
     if "Start" in row and start_us is None:
-        defects["jobs that never started"] += 1
+        never = "jobs that never started"
+        cancelled = row.get("State", "").startswith("CANCELLED") and row.get("End", "") not in _NO_DATE
+        defects[f"{never}, cancelled while they waited" if cancelled else never] += 1
         return NO_RUN_US
     if row.get("ElapsedRaw", "").isdigit():
         return int(row["ElapsedRaw"]) * SECOND

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs the cluster takes minutes: make test-slurm."""
     for item in items:
-        if {"slurm", "small"} & set(getattr(item, "fixturenames", ())):
+        if {"slurm", "small", "two_nodes"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
 
 
@@ -47,6 +48,29 @@ def empty(slurm: SlurmCluster) -> SlurmCluster:
         time.sleep(0.2)
     slurm.await_nodes()
     return slurm
+
+
+@pytest.fixture(scope="session")
+def two_nodes() -> Iterator[SlurmCluster]:
+    """Two nodes of four cores, with our job_submit.lua, in a folder that ordinary users can read."""
+    if reason := missing():
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix="cohabit-two-") as above:
+        folder = Path(above) / "slurm"
+        Path(above).chmod(0o755)
+        text = LUA.read_text(encoding="utf-8").replace("/var/lib/cohabit/lease", str(folder / "lease"))
+        with running_slurm(folder, nodes=2, cores=4, job_submit=text, name="two") as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def two_idle(two_nodes: SlurmCluster) -> SlurmCluster:
+    """Without jobs and without a lease."""
+    forget_lease(two_nodes.folder)
+    for user in ("root", "daemon"):
+        two_nodes.run("scancel", f"--user={user}", check=False)
+    until(lambda: not two_nodes.run("squeue", "--noheader").strip(), 60)
+    return two_nodes
 
 
 # ---- nodes with our prolog and epilog -------------------------------------------------------------------------------

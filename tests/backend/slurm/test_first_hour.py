@@ -14,12 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cohabit.app.advise.sharing import ASSUMPTIONS, Question, advise, cut, judge, names_for, read_log, with_programs
+from cohabit.app.advise.sharing import Question, advise, names_for, read_log, with_programs
+from cohabit.app.advise.sharing_words import ASSUMPTIONS, judge
+from cohabit.app.advise.stretches import cut
+from cohabit.app.scenario.reading import scenario_for
+from cohabit.app.simulate import simulation
 from cohabit.model.units import MINUTE, SECOND
-from cohabit.model.workload import ACCEPTED, Workload
+from cohabit.model.workload import ACCEPTED, Ints, Workload
 from cohabit.trace.lublin import generate_lublin
 from cohabit.trace.programs import catalogue
-from cohabit.trace.swf import read_swf
+from cohabit.trace.swf import read_swf, write_swf
 from tests.cli.cli_calls import cohabit
 from tests.support.slurm_cluster import SlurmCluster, missing, running_slurm
 
@@ -30,15 +34,15 @@ BLOCK = re.compile(r"^```sh( sacct)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HEADER = "JobID|User|JobName|Submit|Start|End|ElapsedRaw|TimelimitRaw|NCPUS|ReqMem|State\n"
 
 
-def write_sacct(jobs: Workload, path: Path) -> None:
+def write_sacct(jobs: Workload, path: Path, waits_us: Ints) -> None:
     """As `sacct --parsable2` would have written these jobs, with steps, one that never ran and one that still runs."""
     lines = [HEADER]
     for row in np.flatnonzero(jobs.rejection == ACCEPTED).tolist():
         begun_s = int(jobs.submit_us[row]) // SECOND
-        run_s = int(jobs.run_us[row]) // SECOND
+        run_s, wait_s = int(jobs.run_us[row]) // SECOND, int(waits_us[row]) // SECOND
         submit, start, end = (
             datetime.fromtimestamp(1.7e9 + at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            for at in (begun_s, begun_s + 60, begun_s + 60 + run_s)
+            for at in (begun_s, begun_s + wait_s, begun_s + wait_s + run_s)
         )
         limit = -(-int(jobs.limit_us[row]) // MINUTE)
         user = f"u{int(jobs.user[row]) % 40}"
@@ -50,9 +54,12 @@ def write_sacct(jobs: Workload, path: Path) -> None:
     path.write_text("".join(lines))
 
 
-def small_log(folder: Path, jobs: int = 120) -> Path:
-    rng = np.random.default_rng(5)
-    write_sacct(generate_lublin(rng, jobs, 4 * 28, load=0.9), folder / "log.txt")
+def small_log(folder: Path, jobs: int = 120, slower: float = 1.0) -> Path:
+    """Four nodes of 28 cores under FCFS with EASY; `slower`: all waits are so many times those."""
+    log = generate_lublin(np.random.default_rng(5), jobs, 4 * 28, load=0.9)
+    shape = {"cluster": {"nodes": 4, "cores": 28}, "world": {"kill": False}, "jobs": {"trace": "-"}}
+    table, _ = simulation.run(simulation.prepare(scenario_for(shape), log))
+    write_sacct(log, folder / "log.txt", ((table.start_us - log.submit_us) * slower).astype(np.int64))
     return folder / "log.txt"
 
 
@@ -99,6 +106,7 @@ def test_the_advice_as_a_document(tmp_path: Path) -> None:
         (assumption, policy) for assumption in ASSUMPTIONS for policy in ("ce-easy", "ce", "cs", "sns")
     }
     by_key = {(one["assumption"], one["policy"]): one for one in told["cases"]}
+    assert abs(told["today_against_log"]["off_pct"]) < 10, "made by this very rule, but with all that came before"
     for assumption in ASSUMPTIONS:
         assert by_key[assumption, "ce-easy"]["mean_turnaround_change_pct"]["mean"] == 0
         assert by_key[assumption, "ce"]["slowed_pct"] == 0  # nobody has neighbours
@@ -129,11 +137,63 @@ def test_what_is_assumed_differs(tmp_path: Path) -> None:
 def test_stretches_lie_inside_the_log(tmp_path: Path) -> None:
     jobs = read_log(small_log(tmp_path, 400))
     parts = cut(jobs, 0.5, 3)
-    begins = [int(part.submit_us.min()) for part in parts]
-    assert begins == sorted(begins)
-    assert len(set(begins)) == len(parts) > 1
-    assert all(int(np.ptp(part.submit_us)) <= 12 * 60 * MINUTE for part in parts)
-    assert [len(one) for one in cut(jobs, 3000, 2)] == [len(jobs)] * 2
+    begins = [part.begin_us for part in parts]
+    assert len(begins) == len(set(begins)) == 3
+    half = 12 * 60 * MINUTE
+    assert (np.diff(begins) >= half).all(), "they do not overlap"
+    for part in parts:
+        inside = part.jobs.submit_us[part.counted]
+        assert int(inside.min()) >= part.begin_us
+        assert int(inside.max()) < part.begin_us + half
+        assert int(part.jobs.submit_us.min()) >= part.begin_us - half // 2
+    assert not parts[1].counted.all(), "jobs before it fill the machine"
+    assert [len(one.jobs) for one in cut(jobs, 3000, 2)] == [len(jobs)], "a log of one stretch is one stretch"
+    assert len(cut(jobs, 0.5, 1000)) <= np.ptp(jobs.submit_us) // half
+
+
+def test_a_short_log_has_no_interval(tmp_path: Path) -> None:
+    shape = ("--nodes", "4", "--cores", "28", "--json")
+    told = cohabit("advise", "sharing", small_log(tmp_path), *shape, "--days", "30").document
+    assert (told["stretches"], told["repeats"]) == (1, 5)
+    assert all(one["mean_turnaround_change_pct"]["low"] is None for one in told["cases"])
+    assert any("1 stretch of 30 days that does not overlap, and an interval needs 3" in one for one in told["words"])
+    told = cohabit("advise", "sharing", small_log(tmp_path), *shape, "--days", "0.3").document
+    assert told["stretches"] >= 3
+    moved = [one["mean_turnaround_change_pct"] for one in told["cases"] if one["policy"] == "cs"]
+    assert all(one["low"] <= one["mean"] <= one["high"] for one in moved)
+
+
+def test_no_advice_where_the_simulation_does_not_give_the_waits_of_the_log(tmp_path: Path) -> None:
+    shape = ("--nodes", "4", "--cores", "28", "--days", "1", "--repeat", "2")
+    answer = cohabit("advise", "sharing", small_log(tmp_path, slower=3.0), *shape)
+    assert answer.code == 0
+    assert re.search(r"\(-6\d %\) in the simulation of ce-easy: more than 20 % off\.", answer.out)
+    assert "No advice:" in answer.out
+    assert "cohabit import slurm-conf" in answer.out
+    assert "Advice: " not in answer.out.replace("No advice: ", "")
+    told = cohabit("advise", "sharing", tmp_path / "log.txt", *shape, "--json").document
+    assert (told["advice"], told["cases"], told["today_against_log"]["believed"]) == (None, [], False)
+
+
+def test_a_log_without_waits_and_a_nearly_empty_machine_are_said(tmp_path: Path) -> None:
+    swf = tmp_path / "jobs.swf"
+    log = generate_lublin(np.random.default_rng(5), 60, 4 * 28, load=0.2)
+    write_swf(log, swf)
+    said = cohabit("advise", "sharing", swf, "--nodes", "4", "--cores", "280", "--days", "1", "--repeat", "1").out
+    assert said.startswith("The log offers 2 % of 4 nodes of 280 cores. That is nearly empty")
+    assert "The log has no waits" in said
+    assert said.index("Advice: ") < said.index("node-hours") < said.index("Simulated: ")
+
+
+def test_the_site_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "slurm.conf").write_text("NodeName=n[0-3] CPUs=28\nPartitionName=a Nodes=ALL OverSubscribe=EXCLUSIVE\n")
+    site = tmp_path / "site.toml"
+    assert cohabit("import", "slurm-conf", tmp_path / "slurm.conf", "-o", site).code == 0
+    words = ("advise", "sharing", small_log(tmp_path), "--site", site, "--days", "1", "--repeat", "1")
+    told = cohabit(*words, "--json").document
+    assert (told["today"], told["nodes"], told["cores"]) == ("site", 4, 28)
+    assert abs(told["today_against_log"]["off_pct"]) < 20
+    assert "--nodes and --cores do not go with --site" in cohabit(*words, "--nodes", "4").sentence()
 
 
 def test_an_advice_must_be_clear_where_programs_are_mixed() -> None:
@@ -155,13 +215,14 @@ def test_an_advice_must_be_clear_where_programs_are_mixed() -> None:
 @pytest.mark.slow
 def test_the_advice_from_a_real_log(tmp_path: Path) -> None:
     """KTH's SP2 (Parallel Workloads Archive), as sacct would have written it, as 7 nodes of 16 cores."""
-    log = read_swf(KTH)
-    write_sacct(log.take(log.order()[:900]), tmp_path / "log.txt")
+    log = read_swf(KTH, every_field=True)
+    log = log.take(log.order()[:900])
+    write_sacct(log, tmp_path / "log.txt", np.maximum(log.extra["swf_wait_us"], 0))
     told = advise(Question(tmp_path / "log.txt", 7, 16, days=2, repeats=3))
     sys.stdout.write("\n".join(told["words"]) + "\n")
     assert told["jobs_simulated"] > 60
-    assert len(told["words"]) >= 5
-    assert all(one["node_hours"] > 0 for one in told["cases"])
+    assert told["today_against_log"]["believed"] is False, "that machine did not backfill"
+    assert told["advice"] is None
 
 
 @pytest.mark.parametrize(

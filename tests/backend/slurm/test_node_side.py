@@ -191,17 +191,21 @@ def run_of(alone: bool, **words: str) -> NodeRun:
 
 
 def test_only_runs_that_had_their_nodes_to_themselves_teach() -> None:
-    found = lesson(run_of(True), "28c", CORES)
+    found, why = lesson(run_of(True), "28c", CORES)
     assert found is not None
     assert (found.program, found.processes, found.hardware, found.scales[0].time_s) == ("CG", 16, "28c", 60.0)
     assert found.scales[0].counters == {"task_clock_mean": 15.0}
-    assert lesson(run_of(False), "28c", CORES) is None
-    assert lesson(run_of(True, SLURM_NODEID="1", SLURM_JOB_NUM_NODES="2"), "28c", CORES) is None
-    assert lesson(run_of(True, SLURM_JOB_NUM_NODES="2", SLURM_CPUS_ON_NODE="8"), "28c", CORES) is None
-    spread = lesson(run_of(False, SLURM_JOB_NUM_NODES="2", SLURM_CPUS_ON_NODE="28"), "28c", CORES)
+    assert why == ""
+    assert lesson(run_of(False), "28c", CORES) == (
+        None,
+        "other jobs were on its node, and it had not all of the node's cores",
+    )
+    assert lesson(run_of(True, SLURM_NODEID="1", SLURM_JOB_NUM_NODES="2"), "28c", CORES) == (None, "")
+    assert lesson(run_of(True, SLURM_JOB_NUM_NODES="2", SLURM_CPUS_ON_NODE="8"), "28c", CORES)[0] is None
+    spread, _ = lesson(run_of(False, SLURM_JOB_NUM_NODES="2", SLURM_CPUS_ON_NODE="28"), "28c", CORES)
     assert spread is not None
     assert spread.scales[0].scale == 2
-    assert lesson(run_of(True, SLURM_JOB_NAME=""), "28c", CORES) is None
+    assert lesson(run_of(True, SLURM_JOB_NAME=""), "28c", CORES) == (None, "its program has no name")
 
 
 # ---- a real slurmd --------------------------------------------------------------------------------------------------
@@ -285,6 +289,12 @@ def test_groups_cores_and_counters_of_real_jobs(empty_small: SlurmCluster, tmp_p
         time.sleep(1.5)  # long enough to be worth learning from
         (tmp_path / "three").touch()
         until(lambda: store.exists() and open_store(store).get("MG") is not None, 60)
+        told = daemon.status(time.time())
+        assert (told["cores"], told["cores_told_by"], told["hardware"]) == (CORES, "Slurm", "28c-20w-118.26g")
+        assert told["discarded"] == {"other jobs were on its node, and it had not all of the node's cores": 2}
+        here = NodeDaemon(NodeConfig("n1", folder, None, None, str(small.conf), said))  # a machine of other cores
+        until(lambda: here.status(time.time())["cores_told_by"] == "Slurm", 30)
+        assert (here.cores, here.hardware) == (CORES, daemon.hardware)
     with open_store(store) as opened:
         assert opened.get("CG") is None  # it had a neighbour
         learned = opened.get("MG", 16, "28c-20w-118.26g")

@@ -14,9 +14,10 @@ from cohabit.backend.slurm import commands, json_output, text_output
 from cohabit.backend.slurm.discovery import arrange
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.reading import sorted_out
+from cohabit.backend.steered.dependencies import UNMET, Others
 from cohabit.backend.steered.marks import BACK, HELD, OPEN, RUN, SHARED, WHOLE, Before, read_mark, run_mark
 from cohabit.backend.steered.shapes import BY_CORES, BY_REQUEST, NOT_WHOLE, ManagerJob, Terms
-from cohabit.backend.steered.translate import NO_LIMIT_US, asked_whole, before_of, is_ours, job_of, may_run, why_not
+from cohabit.backend.steered.translate import NO_LIMIT_US, asked_whole, before_of, has_come, is_ours, job_of, why_not
 from cohabit.model.errors import InputError
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -60,7 +61,7 @@ def test_steered_failed_cancelled_and_queued_again(version: str) -> None:
     jobs = jobs_of(version)
     steered, least = jobs["101"], Before(1, 1 if version == "24.11" else 0, 1, 16)  # 24.11 says so of -n16
     assert (steered.state, steered.nodes, steered.cores_on) == ("RUNNING", ("n0", "n2"), {"n0": 8, "n2": 8})
-    assert read_mark(steered.mark) == (RUN, 1, least, "", False)
+    assert read_mark(steered.mark) == (RUN, 1, least, "", False, "")
     assert before_of(steered) == least
     assert (jobs["110"].state, jobs["110"].exit_status, jobs["110"].exit_signal) == ("FAILED", 3, None)
     assert jobs["111"].state == "CANCELLED"
@@ -105,9 +106,9 @@ def test_what_the_core_is_told_of_recorded_jobs(version: str) -> None:
     assert (big.processes, big.nodes, big.program, big.limit_us) == (40, 0, "odd name=UserId=7", NO_LIMIT_US)
     assert (jobs["114"].cpus_per_task, job_of(jobs["114"], TERMS).processes) == (3, 12)
     assert (jobs["115"].tasks, job_of(jobs["115"], TERMS).nodes) == (2, 2)
-    assert not may_run(jobs["104"], 2e9)  # it depends on another
-    assert not may_run(jobs["109"], jobs["109"].submit_s + 3599)
-    assert may_run(jobs["109"], jobs["109"].submit_s + 3601)
+    assert Others(jobs.values()).standing(jobs["104"], 2e9) == UNMET  # it depends on another
+    assert not has_come(jobs["109"], jobs["109"].submit_s + 3599)
+    assert has_come(jobs["109"], jobs["109"].submit_s + 3601)
 
 
 def test_the_account_of_a_job() -> None:
@@ -144,7 +145,7 @@ def test_what_24_11_does_not_tell_job_submit_lua_has_noted() -> None:
     assert (job.nodes_most, before_of(job).most) == (1, 1)
     assert before_of(msgspec.structs.replace(job, mark=OPEN)).most == 0
     assert before_of(msgspec.structs.replace(job, mark=f"{OPEN}@pair")).most == 0
-    assert read_mark(f"{OPEN}@pair") == (HELD, 0, Before(), "pair", True)
+    assert read_mark(f"{OPEN}@pair") == (HELD, 0, Before(), "pair", True, "")
 
 
 def test_json_that_leaves_out_who_wants_whole_nodes_is_not_used() -> None:
@@ -262,8 +263,8 @@ def test_task_numbers() -> None:
 def test_marks_come_back(attempt: int, least: int, most: int, per_node: int, cpus: int) -> None:
     for made in ("", WHOLE, SHARED):
         before = Before(least, most, per_node, cpus, made)
-        assert read_mark(run_mark(attempt, before)) == (RUN, attempt, before, "", False)
-        assert read_mark(run_mark(attempt, before, "pair")) == (RUN, attempt, before, "pair", False)
+        assert read_mark(run_mark(attempt, before)) == (RUN, attempt, before, "", False, "")
+        assert read_mark(run_mark(attempt, before, "pair")) == (RUN, attempt, before, "pair", False, "")
 
 
 @pytest.mark.parametrize(

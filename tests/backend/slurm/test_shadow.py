@@ -57,7 +57,7 @@ def four_jobs() -> dict[str, Sight]:
     """Two nodes' worth each of 14 cores, for 100 s, all ready at once; Slurm ran them one after the other on n0."""
     return {
         str(number): Sight(Job(str(number), 10**9, 14, partition="all"), 1000.0, 1000.0 + 100 * number,
-                           1100.0 + 100 * number, ("n0",))
+                           1100.0 + 100 * number, ("n0",), watched=True)
         for number in range(4)
     }  # fmt: skip
 
@@ -75,10 +75,13 @@ def test_what_would_have_been(tmp_path: Path) -> None:
     assert said["difference"]["policy"]["wait_s"]["mean"] == -150
     assert said["would_share"] == 4
     assert said["name"] == "cs"
+    assert said["difference"]["policy"]["wait_s"]["low"] is None, "400 s with jobs of 400 s is one stretch"
+    assert said["verdict"].startswith("That is too short a time")
     alone = judge(read_slurm_site(site_file(tmp_path, "ce")), found, four_jobs(), 0.5)
     assert alone["would_share"] == 0
+    assert alone["verdict"].startswith("No job would have shared a node: nothing is gained by sharing")
     assert alone["policy"]["node_hours"] == round(400 / 3600, 4)
-    with pytest.raises(InputError, match="only 0 jobs"):
+    with pytest.raises(InputError, match="only 0 jobs were watched from submission to end"):
         judge(read_slurm_site(site_file(tmp_path, "ce")), found, {}, 0.5)
 
 
@@ -93,6 +96,49 @@ def test_only_what_is_not_over_is_still_going(tmp_path: Path) -> None:
         seen[name] = Sight(Job(name, 10**9, 14, partition="all"), 1000.0, start_s, end_s, ("n0",))
     said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, seen, 0.5)
     assert (said["jobs"], said["still_going"]) == (4, 2)
+
+
+def test_jobs_from_before_and_jobs_that_still_run_take_nodes_and_do_not_count(tmp_path: Path) -> None:
+    found = arrange(
+        text_output.nodes(recorded("22.05-nodes.txt")), text_output.partitions(recorded("22.05-partitions.txt")),
+        text_output.config(recorded("22.05-config.txt")), ["all"],
+    )  # fmt: skip
+    everywhere = tuple(found.names)
+    whole = Job("before", 10**9, len(everywhere), nodes=len(everywhere), partition="all", exclusive=True)
+    seen = {
+        "before": Sight(whole, 900.0, 990.0, 1200.0, everywhere),
+        "mine": Sight(Job("mine", 10**9, 28, partition="all"), 1000.0, 1201.0, 1301.0, ("n0",), watched=True),
+        "next": Sight(Job("next", 10**9, 28, partition="all"), 1310.0, 1312.0, 1400.0, ("n0",), watched=True),
+        "runs": Sight(Job("runs", 10**9, 28, partition="all"), 1320.0, 1322.0, 0.0, ("n1",), watched=True),
+    }
+    said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, seen, 0.0)
+    assert (said["jobs"], said["not_watched"], said["still_going"]) == (2, 1, 1)
+    assert said["start_latency_s"] == 2.0, "the one that found idle nodes"
+    assert said["slurm"]["mean_wait_s"] == (201 + 2) / 2
+    assert said["policy"]["mean_wait_s"] == (202 + 2) / 2, "it waits for the job from before, then for the latency"
+    only = {name: one for name, one in seen.items() if name != "mine"}
+    with pytest.raises(InputError, match="only 1 jobs were watched from submission to end; 1 others"):
+        judge(read_slurm_site(site_file(tmp_path, "cs")), found, only, 0.0)
+
+
+def test_an_interval_needs_three_stretches(tmp_path: Path) -> None:
+    found = arrange(
+        text_output.nodes(recorded("22.05-nodes.txt")), text_output.partitions(recorded("22.05-partitions.txt")),
+        text_output.config(recorded("22.05-config.txt")), ["all"],
+    )  # fmt: skip
+    seen = {
+        f"{hour} {number}": Sight(
+            Job(f"{hour} {number}", 10**9, 14, partition="all"), 3600.0 * hour + number, 3600.0 * hour + 100 * number,
+            3600.0 * hour + 100 * number + 100, ("n0",), watched=True,
+        )
+        for hour in range(1, 9)
+        for number in range(1, 5)
+    }  # fmt: skip
+    said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, seen, 0.05)
+    assert said["difference"]["policy"]["turnaround_s"]["high"] < 0
+    assert said["verdict"] == "A gain is shown, also if jobs that share are slower."
+    slow = judge(read_slurm_site(site_file(tmp_path, "cs")), found, seen, 9.0)
+    assert slow["verdict"] == "A loss is shown."
 
 
 @pytest.fixture
@@ -114,14 +160,20 @@ def test_nothing_is_changed(empty: SlurmCluster, own_partition: str, tmp_path: P
         wrapper = tmp_path / "bin" / name
         wrapper.write_text(WRAPPER.format(log=log, real=shutil.which(name)))
         wrapper.chmod(0o755)
-    names = [submit(empty, tmp_path, 1, "-n28", f"-p{own_partition}") for _ in range(12)]
-    held, given_up = (submit(empty, tmp_path, 2, "-n28", f"-p{own_partition}", "--hold") for _ in range(2))
-    until(lambda: sum(jobs_of(empty)[name].state == "COMPLETED" for name in names) >= 2, 60)  # enough to judge by
+    before = submit(empty, tmp_path, 1, "-n28", f"-p{own_partition}")
     environment = empty.environment | {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
     words = [sys.executable, "-m", "tests.backend.slurm.attach", "slurm", "shadow", str(site), "--for"]
-    done = subprocess.run([*words, "3s"], env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "cs, pessimistic" in done.stdout
+    watch = subprocess.Popen(
+        [*words, "20s"], env=environment, stdout=subprocess.PIPE, stderr=(tmp_path / "said").open("wb"), text=True
+    )
+    until(lambda: "watching" in (tmp_path / "said").read_text(), 60)
+    names = [submit(empty, tmp_path, 1, "-n28", f"-p{own_partition}") for _ in range(12)]
+    held, given_up = (submit(empty, tmp_path, 2, "-n28", f"-p{own_partition}", "--hold") for _ in range(2))
+    said_first, _ = watch.communicate(timeout=120)
+    assert watch.returncode == 0, (tmp_path / "said").read_text()
+    assert "cs, pessimistic" in said_first
+    assert "1 were submitted before the watch began, and only take nodes" in said_first
+    assert "That is too short a time for an interval" in said_first or "No job would have shared" in said_first
     assert all(jobs_of(empty)[name].held for name in (held, given_up))
     empty.run("scancel", given_up)
     until(lambda: all(jobs_of(empty)[name].state == "COMPLETED" for name in names), 60)
@@ -137,7 +189,7 @@ def test_nothing_is_changed(empty: SlurmCluster, own_partition: str, tmp_path: P
     assert len(calls) > 5
     assert all(commands.changes_nothing(line.split()) for line in calls), calls
     assert jobs_of(empty)[held].held
-    assert not any(jobs_of(empty)[name].mark for name in (*names, held))
+    assert not any(jobs_of(empty)[name].mark for name in (*names, held, before))
 
 
 def test_an_absent_slurm_is_one_sentence(tmp_path: Path) -> None:

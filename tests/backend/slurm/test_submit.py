@@ -172,7 +172,7 @@ def test_an_array_has_its_members(desk: Desk) -> None:
 def test_what_cannot_be_is_one_sentence_and_leaves_nothing(desk: Desk) -> None:
     before = set(jobs_of(desk.slurm))
     assert "Slurm refuses it" in desk.say("submit", "--partition", "none", "--", "true", fails=True)
-    assert "starts its own processes" in desk.say("submit", "--framework", "mpi", "-n", "2", "--", "true", fails=True)
+    assert "starts servers of its own" in desk.say("submit", "--framework", "spark", "--", "true", fails=True)
     assert "Slurm refuses it" in desk.say("submit", "-n", "400", "--", "true", fails=True)
     new = [job for name, job in jobs_of(desk.slurm).items() if name not in before]
     assert not [job.name for job in new if job.waits or job.runs]
@@ -204,3 +204,23 @@ def test_nodes_are_called_by_slurms_names(desk: Desk) -> None:
     desk.say("nodes", "--unreserve", "cooling", user=0)
     ahead = json.loads(desk.say("submit", "--dry-run", "--json", "--limit", "1m", "-n", "2", "--", "true"))
     assert ahead["node_names"] == [f"n{node}" for node in ahead["nodes"]]
+
+
+def test_an_unknown_type_of_work_is_said_at_submission_and_in_the_log(desk: Desk) -> None:
+    script = desk.folder / "typed.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
+
+    def typed(comment: str) -> str:
+        """What sbatch says beside the job's number."""
+        words = ["sbatch", "--parsable", "--output=/dev/null", "-n1", f"--comment={comment}", str(script)]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=60, check=True, env=desk.slurm.environment
+        )
+        job = done.stdout.strip()
+        until(lambda: jobs_of(desk.slurm)[job].state == "COMPLETED", 90, log_of(desk.folder))
+        return done.stderr
+
+    assert "cohabit:type=foo is not known and counts as not stated" in typed("mine cohabit:type=foo")
+    assert "write compute, network, io" in log_of(desk.folder)()
+    assert typed("cohabit:type=io,mine") == typed("mine") == ""
+    assert log_of(desk.folder)().count("is not known and counts") == 1

@@ -14,7 +14,7 @@ from mpi4py import MPI
 world = MPI.COMM_WORLD
 report = {
     "rank": world.rank, "size": world.size, "sum": world.allreduce(world.rank + 1),
-    "library": MPI.Get_library_version(),
+    "library": MPI.Get_library_version()[:16],
     "cores": sorted(os.sched_getaffinity(0)), "threads": os.environ["OMP_NUM_THREADS"],
     "told": os.environ["COHABIT_RANK"], "node": os.environ["COHABIT_NODE"], "scale": os.environ["COHABIT_SCALE"],
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Retention of a living scheduler: operators prune, and what was removed is told in one sentence."""
+"""Retention of a running scheduler: operators prune, and what was removed is told in one sentence."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_place_that_others_could_change_is_refused(tmp_path: Path) -> None:
     os.chown(place, 0, 0)
     for mode in (0o777, 0o1777):
         place.chmod(mode)
-        with pytest.raises(InputError, match="everybody may write to it"):
+        with pytest.raises(InputError, match="every account may write to it"):
             open_parts(ServeConfig(place))
     assert list(place.iterdir()) == []
 

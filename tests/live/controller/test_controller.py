@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from cohabit.app.serve.serving import Parts, ServeConfig, Service, open_parts
+from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.app.serve.serving import Parts, ServeConfig, Service, open_parts, verify_journal
 from cohabit.backend.protocol import Launch
 from cohabit.live.controller import controller as living
 from cohabit.live.controller.controller import Busy, Controller
 from cohabit.live.controller.inbox import Entry
 from cohabit.live.controller.journal import JournalError
+from cohabit.live.controller.place import Place
 from cohabit.live.controller.recovery import verify
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobSubmitted
 from cohabit.model.job import Job
+from cohabit.model.profile import Profile, ScaleProfile
 from cohabit.model.units import SECOND
+from cohabit.store.profiles import open_store
 
 Scene = Callable[[Controller, Parts], Awaitable[None]]
 
@@ -220,6 +224,40 @@ def test_two_controllers_of_one_place_are_refused(tmp_path: Path) -> None:
             open_parts(ServeConfig(tmp_path, 2))
 
     play(tmp_path, scene)
+
+
+def test_a_place_that_never_took_a_job_takes_other_settings(tmp_path: Path) -> None:
+    known = Profile("nap", 1, (ScaleProfile(1, 5.0),))
+
+    def play_under(policy: str, scene: Callable[[Service], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            service = Service(ServeConfig(tmp_path, 2, PolicyConfig(policy)))
+            await service.open()
+            try:
+                await scene(service)
+            finally:
+                await service.close()
+
+        asyncio.run(asyncio.wait_for(whole(), 120))
+
+    async def learns(service: Service) -> None:
+        await service.controller.drain(0)
+        with open_store(Place(tmp_path).profiles) as store:
+            store.put(known)
+
+    async def hears(service: Service) -> None:
+        async with asyncio.timeout(20):  # the new core hears all of the store again
+            while not await service.controller.ask(lambda core: core.state.profiles.get("nap")):
+                await asyncio.sleep(0.05)
+        await service.controller.submit(job("a"), shell("exit 0"))
+        while (await service.controller.view("a")).state != "done":
+            await asyncio.sleep(0.05)
+
+    play_under("sns", learns)
+    play_under("cs", hears)
+    assert not verify_journal(ServeConfig(tmp_path, 2, PolicyConfig("cs"))).difference
+    with pytest.raises(InputError, match="other nodes, policies"):
+        open_parts(ServeConfig(tmp_path, 2, PolicyConfig("sns")))
 
 
 def test_other_settings_than_the_journal_was_written_under_are_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.live.api.views import slowdown_points
 from cohabit.live.controller.neighbours import expected_slowdown
 from cohabit.live.controller.records import Record
-from cohabit.live.controller.slowdowns import TOO_SHORT, TOO_VARIED
+from cohabit.live.controller.slowdowns import TOO_FAST, TOO_SHORT, TOO_VARIED
 from cohabit.model.event import JobFinished, JobStarted, JobSubmitted, NodeDrained, ProfileLearned
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile, Tenant
@@ -137,6 +137,8 @@ def test_neighbours_by_their_curves() -> None:
         (ScaleProfile(1, 4.9), 10, None, TOO_SHORT),
         (ScaleProfile(1, 10.0), 15, 1.5, ""),
         (ScaleProfile(1, 100.0, samples=4, time_variance=3.0), 150, 1.5, ""),
+        (ScaleProfile(1, 100.0), 85, 0.85, ""),
+        (ScaleProfile(1, 100.0), 75, None, TOO_FAST),
         (ScaleProfile(1, 100.0, samples=4, time_variance=100.0), 150, None, TOO_VARIED),
     ],
 )

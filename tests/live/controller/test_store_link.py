@@ -232,3 +232,27 @@ def test_an_unreadable_store_stops_nothing(tmp_path: Path) -> None:
         assert controller.known("MG", "7")
 
     play(tmp_path, scene)
+
+
+def test_a_refused_lesson_does_not_block_later_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    broken = ScaleProfile(1, 5.0, counters={"cpu_usage_mean": float("inf")}, measured_at_us=1)
+
+    async def scene(controller: FakeController, link: StoreLink) -> None:
+        await controller.tell(ProfileLearned("LU", 4, broken, HARDWARE, "7"))
+        await controller.tell(run(10.0))
+        with caplog.at_level(logging.WARNING):
+            await link.look()
+        assert stored(tmp_path) == {("MG", "7"): {1: 10.0}}
+        assert (link.away, link._pending) == ("", [])
+        assert "refuses what was learned of LU, which is dropped" in caplog.text
+        await controller.tell(run(12.0, owner="8"))
+        await link.look()
+        assert stored(tmp_path)["MG", "8"] == {1: 12.0}
+
+    again = play(tmp_path, scene)
+    (tmp_path / "profiles.db").unlink()
+
+    async def made_anew(controller: FakeController, link: StoreLink) -> None:
+        assert set(stored(tmp_path)) == {("MG", "7"), ("MG", "8")}
+
+    play(tmp_path, made_anew, again)

@@ -16,7 +16,7 @@ from cohabit.app.steer.cluster_telemetry import (
     source_of,
     table_of,
 )
-from cohabit.backend.steered.marks import stated_type
+from cohabit.backend.steered.marks import stated_type, unknown_type
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.node_report import Sample
@@ -94,6 +94,9 @@ def test_a_gate_listens_to_node_daemons_without_a_table() -> None:
 
 def test_the_type_of_work_comes_from_the_comment_or_from_bytes() -> None:
     assert stated_type("mine cohabit:type=network") == "network"
-    assert stated_type("cohabit:type=other") == stated_type("type=io") == ""
+    assert stated_type("cohabit:type=other") == stated_type("type=io") == stated_type("cohabit:type=ios") == ""
+    assert unknown_type("a cohabit:type=other b") == "cohabit:type=other"
+    assert unknown_type("cohabit:type= b") == "cohabit:type="
+    assert unknown_type("cohabit:type=io, mine") == unknown_type("type=other") == ""
     assert shown_by(ScaleProfile(1, 5.0, counters={"network_bytes_mean": 5e7}), 4) == "network"
     assert shown_by(ScaleProfile(1, 5.0, counters={"network_bytes_mean": 5e7}), 8) == "compute"

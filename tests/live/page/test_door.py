@@ -176,6 +176,8 @@ def test_lists_are_cut_searched_and_sorted_by_the_server(both: Server) -> None:
     assert first["total"] == 7
     last = both.ask("GET", "/v1/page/jobs?view=waiting&find=row-&sort=job&down=true&first=5&most=3").body
     assert [one["job"] for one in last["jobs"]] == ["row-1", "row-0"]
+    newest = both.ask("GET", "/v1/page/jobs?view=waiting&find=row-&sort=waited&most=1").body
+    assert [one["job"] for one in newest["jobs"]] == ["row-6"]
     assert both.ask("GET", "/v1/page/jobs?find=odd").body["total"] == 3
     assert "held" in first["jobs"][0]["why"]
     assert both.ask("GET", "/v1/page/jobs?sort=secret").status == 422

@@ -1,5 +1,5 @@
 """Markup in everything a person can write: names of jobs, programs, users, groups and domains, reasons, errors,
-counters, output and addresses, of a living scheduler and of finished runs. All of it is shown as text;
+counters, output and addresses, of a running scheduler and of finished runs. All of it is shown as text;
 no script runs."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def shows(one: Tab, path: str, *words: str, wanted: str = "h1") -> None:
         assert word in text, (path, word)
 
 
-# ---- a living scheduler ---------------------------------------------------------------------------------------------
+# ---- a running scheduler ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_nothing_is_cut_on_a_phone_a_tablet_and_a_screen(server: Server, tab: Ne
             found[path, size["width"]] = one.cut()
     server.ask("POST", f"/v1/jobs/{name}/cancel")
     assert not {where: what for where, what in found.items() if what}
-    assert one.page.locator("#tabs a").count() == 8
+    assert one.page.locator("#tabs a").count() == 6
 
 
 def test_a_job_that_never_ran_and_an_array_say_so(server: Server, tab: NewTab) -> None:
@@ -192,6 +192,8 @@ def test_the_list_is_searched_and_sorted(server: Server, tab: NewTab) -> None:
         server.submit("exit 0", name=f"listed-{number}", program="needle" if number == 2 else "hay", hold=True)
     one = tab().open(link_of(server))
     one.view("jobs", "table")
+    assert one.page.get_by_role("link", name="Gantt").count() == 1
+    assert one.page.get_by_role("link", name="Domains").count() == 0  # there is one domain only
     one.page.get_by_label("Find jobs by name or program").fill("needle")
     one.until("document.querySelectorAll('tbody tr').length === 1")
     assert one.page.get_by_role("link", name="listed-2").count() == 1

@@ -161,7 +161,7 @@ def test_users_see_their_own_and_operators_all(open_server: Server, tab: NewTab)
     visitor.page.wait_for_selector(".view-overview canvas")
     visitor.see("Nothing waits and nothing runs.")
     visitor.view("nodes/0", "table")
-    visitor.see("somebody else's job")
+    visitor.see("a job of another user")
     assert visitor.page.get_by_role("button", name="Drain").count() == 0
     visitor.view("gantt")
     assert "secret" not in visitor.page.content()

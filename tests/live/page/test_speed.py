@@ -105,7 +105,7 @@ def test_first_paint_with_1000_nodes_and_10000_jobs(large: Server, tab: NewTab) 
 
 @pytest.mark.parametrize("who", ["operator", "plain user"])
 def test_an_event_shows_within_a_second(large: Server, tab: NewTab, who: str) -> None:
-    """Also where it is somebody else's job, of which a plain user sees only that a node is taken."""
+    """Also where it is a job of another user, of which a plain user sees only that a node is taken."""
     one = tab()
     if who == "operator":
         one.open(link_of(large))

@@ -98,7 +98,7 @@ def test_a_job_says_what_it_lacks_in_numbers(divided: Divided, tab: NewTab) -> N
     divided.server.submit("exit 0", name="third", program="frugal")
     one = tab().open(link_of(divided.server))
     one.view("jobs/third", ".timeline")
-    assert re.search(r"needs 1 nodes? with 1 cores?, 1\.5 GB/s and 1 ways?, 0 have that", text_of(one, ".timeline"))
+    assert re.search(r"needs 1 core, 1\.5 GB/s and 1 ways? on one node; none has that free", text_of(one, ".timeline"))
     divided.server.ask("POST", "/v1/jobs/third/cancel")
 
 

@@ -59,5 +59,5 @@ def test_leaving_and_letters_in_a_search() -> None:
     assert typed("\x1b").left
     assert not typed("/q").left
     assert typed("/q").find == "q"
-    assert typed("np?") == Choice(nodes=False, paused=True, keys=True)
+    assert typed("np?") == Choice(nodes=False, paused=True, keys=False)
     assert typed("z") == Choice()

@@ -39,7 +39,7 @@ class Canary:
     def check(self) -> None:
         """Refuse settings that cannot work, before anything starts."""
         if self.ranks < 2:
-            raise InputError(f"a canary with {self.ranks} rank has nobody to send to", "", "take 2 or more")
+            raise InputError(f"a canary with {self.ranks} rank has no other rank to send to", "", "take 2 or more")
         if not 0 < self.size_mb <= MOST_MB:
             raise InputError(f"a token of {self.size_mb:g} MB is out of range", "", f"above 0, at most {MOST_MB:,}")
         if self.ring_rounds < 1 or self.reduce_rounds < 1:

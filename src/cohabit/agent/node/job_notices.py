@@ -46,7 +46,7 @@ def prepare(folder: Path, node: str) -> Path:
         for one in (folder, place):
             found = one.lstat()
             if stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
-                why = "belongs to somebody else, is a link, or others may write there"
+                why = "belongs to another account, is a link, or others may write there"
                 raise InputError(why, str(one), "remove it, or name another --folder")
         place.chmod(0o755)
     except OSError as error:

@@ -141,7 +141,7 @@ def explain(error: OSError, words: str, write: Write, mounted: bool) -> Failure:
     if number in (errno.EPERM, errno.EACCES):
         return Failure(write, REFUSED, f"{what} is not allowed{told}; run the agent as root")
     if number == errno.ENOENT:
-        return Failure(write, LATER, f"{what} failed: somebody removed the group meanwhile; it is made again")
+        return Failure(write, LATER, f"{what} failed: the group was removed meanwhile; it is made again")
     reason = told or f" ({os.strerror(number).lower()})"
     return Failure(write, REFUSED, f"the kernel refused to {what[0].lower()}{what[1:]}{reason}")
 

@@ -79,7 +79,7 @@ class Meter:
         for what, mask, words in (
             ("wrapped round", grown.wrapped, "wrapped round, which is allowed for"),
             ("reset", grown.reset, "was reset: its growth is not known this once"),
-            ("at its highest value", grown.stuck, "stays at its highest value until somebody clears it"),
+            ("at its highest value", grown.stuck, "stays at its highest value until it is cleared"),
         ):
             for index in np.flatnonzero(mask & amounts):
                 device = f" of {keys[index][1]}" if keys[index][1] else ""

@@ -24,7 +24,7 @@ from cohabit.version import __version__
 STATUS = {
     "done": DONE, "failed": FAILED, "killed": KILLED, "cancelled": CANCELLED, "lost": FAILED,
 }  # fmt: skip
-LOST = "lost with its machine, or whoever watched over it"
+LOST = "lost with its machine, or with the process that watched it"
 
 View = dict[str, Any]
 

@@ -218,10 +218,10 @@ def _scheduler() -> list[Finding]:
         client = connect(None)
         told = client.ping()
     except (InputError, Unavailable, OSError) as error:
-        return [Finding("a living scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")]
+        return [Finding("a running scheduler", "optional", "none answers", f"{error}".partition(";")[0], "cohabit up")]
     found = [
         Finding(
-            "a living scheduler",
+            "a running scheduler",
             "ok",
             f"{client.address}: policy {told.get('policy', '?')}, you are {told['user']} ({told['role']})",
         )

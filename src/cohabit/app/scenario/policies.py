@@ -7,10 +7,12 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from cohabit.app.scenario.tables import PolicyConfig, Scenario
 from cohabit.app.scenario.typed_toml import refuse_for_root
+from cohabit.core.cycles import Cycle
 from cohabit.core.kernels.bundles import CONSERVATIVE, FIRST_FIT, STRICT
 from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
@@ -45,11 +47,13 @@ CONCERNED = {  # the placements that a key of [policy] applies to
     "unknown": ("joint",),
     "planned": ("joint",), "evaluations": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",),
-    "degradation": ("pair", "joint"), "model": ("pair", "joint"), "threshold_pct": ("pair",), "group_size": ("pair",),
+    "degradation": ("pair", "joint"), "model": ("pair", "joint"), "trust_model": ("pair", "joint"),
+    "threshold_pct": ("pair",), "group_size": ("pair",),
     "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
 VARYING = (  # keys beside a bundle that replace its own
     "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate", "partition",
+    "bf_interval_s", "bf_window_s", "bf_resolution_s", "bf_max_job_test",
 )  # fmt: skip
 OF_GATES = {  # the gates that a key of [policy] applies to
     "variability": ("variability", "paying"), "delay_labels": ("variability", "paying"),
@@ -57,9 +61,10 @@ OF_GATES = {  # the gates that a key of [policy] applies to
     "skip_threshold": ("variability",), "cost_aware": ("variability",),
     "longest_wait_s": ("paying",), "variation_price_s": ("paying",),
 }  # fmt: skip
+OF_CYCLES = ("bf_interval_s", "bf_window_s", "bf_resolution_s", "bf_max_job_test")
 UNHEEDED = {  # keys of placement pair that a way of pairing ignores
-    "consecutive": ("degradation", "model", "threshold_pct", "window", "refill"),
-    "intensity": ("degradation", "model", "threshold_pct", "group_size", "refill"),
+    "consecutive": ("degradation", "model", "trust_model", "threshold_pct", "window", "refill"),
+    "intensity": ("degradation", "model", "trust_model", "threshold_pct", "group_size", "refill"),
     "saving": ("threshold_pct",),
 }
 
@@ -80,9 +85,11 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
     chosen = resolve(config)
     if sharing == "exclusive" and chosen["placement"] in PLACEMENTS:
         chosen["placement"] = "exclusive"
+    if "scales" in chosen and config.scales == PolicyConfig().scales:
+        config = msgspec.structs.replace(config, scales=list(chosen["scales"]))
     options = _options(config, str(chosen.get("pairing", "greedy")), oversubscribe)
     placer = make_placement(chosen["placement"], options)
-    backfill = backfill_named(chosen["backfill"])
+    backfill = backfill_named(chosen["backfill"], _cycle(chosen))
     _refuse_impossible_plans(config, chosen["placement"], backfill.depth)
     first, second = chosen["order"], chosen.get("backfill_order")
     if second is not None and backfill.depth in (0, CONSERVATIVE):
@@ -111,6 +118,18 @@ def build(config: PolicyConfig, sharing: str | None = None, oversubscribe: bool 
         fairness=_fairness(config) if chosen["placement"] == "joint" else 0.0,
         names=chosen,
     )
+
+
+def _cycle(chosen: dict[str, Any]) -> Cycle | None:
+    """Return the terms of backfilling in cycles; None: none are named. Only jobs that pass others need them."""
+    named = [key for key in OF_CYCLES if chosen.get(key)]
+    if named and chosen["backfill"] in ("none", "conservative", "first-fit"):
+        what = f"{named[0]} has no effect with backfill = {chosen['backfill']!r}"
+        raise InputError(what, f"policy.{named[0]}", "leave it out, or use easy or a depth")
+    if named and chosen["placement"] == "pair":
+        raise InputError(f"{named[0]} has no effect with placement 'pair'", f"policy.{named[0]}", "leave it out")
+    every, window, step = (round((chosen.get(key) or 0) * SECOND) for key in OF_CYCLES[:3])
+    return Cycle(every, window, step, chosen.get("bf_max_job_test") or 0) if named else None
 
 
 def _share_with(config: PolicyConfig) -> str:
@@ -238,9 +257,14 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
         return KnownPairs(matrix.names, matrix.percent + np.diag(matrix.beside_itself))
     if config.model:
         from cohabit.policy.degradation import PredictedPairs
-        from cohabit.predict.model_file import load_model
+        from cohabit.predict.model_file import load_model, not_beaten_by
 
-        return PredictedPairs(load_model(Path(config.model)).model, Path(config.model).name)
+        stored = load_model(Path(config.model))
+        if (beaten := not_beaten_by(stored.manifest)) and not config.trust_model:
+            what = f"the model does no better on families it has not seen than {' and '.join(beaten)}"
+            fix = "measure more pairs and train again, or say trust_model = true"
+            raise InputError(what, f"policy.model = {config.model!r}", fix)
+        return PredictedPairs(stored.model, Path(config.model).name)
     return None
 
 

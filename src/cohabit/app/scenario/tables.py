@@ -82,6 +82,10 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     order_options: dict[str, float] = {}
     backfill_order_options: dict[str, float] = {}
     fair_share_half_life_h: float = 168.0
+    bf_interval_s: float | None = None  # easy or a depth: jobs pass others in cycles, so often; 0 or None: always
+    bf_window_s: float | None = None  # nothing is promised that begins later than this from now
+    bf_resolution_s: float | None = None  # promised starts are rounded up to this
+    bf_max_job_test: int | None = None  # a pass looks at so many jobs
     age_limit_s: float | None = None  # first-fit only: a job that has waited this long may not be overtaken any more
     age_limit_runs: float | None = None  # the same as a multiple of the mean run time so far
     alpha: float | None = None  # share of its solo speed a job must keep unless it says otherwise; spread: 0.9
@@ -93,6 +97,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     pairing: str | None = None  # pair: optimal, greedy, saving, intensity or consecutive; None: the bundle's, or greedy
     degradation: str = ""  # pair and joint: a matrix of pairwise degradations, CSV
     model: str = ""  # pair and joint: a trained model that predicts them from counters
+    trust_model: bool = False  # use a model although it does no better on unseen families than simple baselines
     threshold_pct: float = 100.0  # pair: pairs that slow each other by more run one after the other
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
     window: int = 150  # pair: how many jobs at the front of the queue are paired
@@ -120,6 +125,18 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     worst_loss: float = 0.05  # learn: nor one beyond a scale that loses more speed than this against scale 1
 
 
+class LimitConfig(msgspec.Struct, frozen=True):
+    """[[limit]]: what the site's resource manager lets run at once, whatever the policy; 0: not bounded."""
+
+    per: str = "all"  # counted together: all jobs it is about, those of one user, or of one account
+    partition: str = ""  # "": jobs of any partition
+    qos: str = ""  # "": jobs of any quality of service
+    jobs: int = 0
+    cores: int = 0
+    nodes: int = 0
+    name: str = ""
+
+
 class WorldConfig(msgspec.Struct, frozen=True):
     """[world]: the ground truth, never visible to policies."""
 
@@ -130,6 +147,9 @@ class WorldConfig(msgspec.Struct, frozen=True):
     move_s: float = 0.05  # work lost when a running job changes its L3 domain: its cache is cold
     progress_s: float = 0.0  # period of measuring and reporting the speed of jobs on shared nodes; 0: never
     progress_noise: float = 0.02  # relative error of each such measurement
+    submit_latency_s: float = 0.0  # the manager's own: from a submission until the scheduler hears of it,
+    start_latency_s: float = 0.0  # from its order until the job begins,
+    end_latency_s: float = 0.0  # and from the end of a job until the scheduler hears of it
     phases: bool = False  # bandwidth and IPC vary while a program runs
     weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
     canaries: bool = False  # with weather and a gate: a canary runs before every job and is charged to it
@@ -230,5 +250,7 @@ class Scenario(msgspec.Struct, frozen=True):
     policy: PolicyConfig = PolicyConfig()
     world: WorldConfig = WorldConfig()
     faults: FaultsConfig = FaultsConfig()
+    limit: list[LimitConfig] = []
+    qos: dict[str, int] = {}  # priorities by the name of a quality of service, 0 to 100; others have 0
     domain: list[DomainConfig] = []
     coupling: CouplingConfig = CouplingConfig()

@@ -26,6 +26,8 @@ from cohabit.core.protocols import PolicySet
 from cohabit.live.controller.journal import Journal
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
 from cohabit.live.controller.meters import LocalMeter
+from cohabit.live.controller.place import Place
+from cohabit.live.controller.store_link import begin_anew
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, ProfileLearned, TelemetryReduced
@@ -100,6 +102,15 @@ def same_machine(journal: Journal, found: Cluster, place: Path) -> Cluster:
             "use the same machine, or a new folder",
         )
     return replace(found, groups=groups)
+
+
+def begun_anew(journal: Journal, place: Place, *settings: str) -> bool:
+    """Begin the journal of a place anew under other settings, if it never took a job; return whether it did."""
+    if not journal.begin_anew(MACHINE, *settings):
+        return False
+    begin_anew(place.learned)
+    log.info("%s never took a job: it goes on under the settings of now", place.root)
+    return True
 
 
 def measured(backend: LocalBackend, policies: PolicySet, config: ProfilingConfig | None) -> Backend:

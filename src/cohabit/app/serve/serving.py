@@ -304,7 +304,7 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
     lock = only_one(open_place(config.place)) if held is None else held.lock
     nodes = VirtualNodes(config.nodes)
     journal = open_journal(config.journal)
-    policies = policies_of(replace(config, coupling=_same_settings(journal, config)))
+    policies = policies_of(replace(config, coupling=_same_settings(journal, config, may_change=True)))
     cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
     if journal.read(count_living) > LONG_QUEUE:
         load_machine_code()
@@ -362,9 +362,12 @@ def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
             core.step(2, [JobFinished(order.job_id, order.attempt)])
 
 
-def _same_settings(journal: Journal, config: ServeConfig) -> Coupling | None:
+def _same_settings(journal: Journal, config: ServeConfig, may_change: bool = False) -> Coupling | None:
     """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
-    settings it was written under. Return this domain with the scheme the journal was begun with."""
+    settings it was written under. Return this domain with the scheme the journal was begun with.
+
+    `may_change`: a journal that never took a job is begun anew under the settings of now.
+    """
     now = Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
     found = journal.get(SETTINGS)
     if found is None:
@@ -373,6 +376,8 @@ def _same_settings(journal: Journal, config: ServeConfig) -> Coupling | None:
     kept = msgspec.json.decode(found, type=Settings)
     coupling = as_journalled(config.coupling, kept.coupling)
     if kept != msgspec.structs.replace(now, coupling=coupling):
+        if may_change and machines.begun_anew(journal, Place(config.place), SETTINGS):
+            return _same_settings(journal, config)
         raise InputError(
             "its jobs were taken under other nodes, policies or domains",
             os.fspath(config.place),

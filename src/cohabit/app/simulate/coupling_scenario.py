@@ -62,6 +62,8 @@ def check_domains(scenario: Scenario, where: str) -> list[Part]:
     for key in OF_ONE_CLUSTER:
         if getattr(scenario, key) != getattr(usual, key):
             raise InputError(f"has both [{key}] and [[domain]]", where, f"move {key} into the domains")
+    if scenario.limit:
+        raise InputError("[[limit]] does not go with [[domain]]", where, "leave it out")
     if not 2 <= len(domains) <= MOST_MEMBERS:
         number = f"{len(domains)} domain" + ("s" if len(domains) > 1 else "")
         raise InputError(f"has {number}", where, f"give 2 to {MOST_MEMBERS} [[domain]] tables")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.app.scenario import policies as policy_names
+from cohabit.app.scenario.limits import bounds_of
 from cohabit.app.scenario.programs import known_profiles, load_programs, names_in, with_run_times
 from cohabit.app.scenario.reading import cluster_of
 from cohabit.app.scenario.tables import Scenario
@@ -45,6 +46,7 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
         policies = policy_names.build(
             scenario.policy, scenario.cluster.sharing, scenario.cluster.oversubscribe is not False
         )
+    policies = replace(policies, bounds=bounds_of(scenario.limit, policies)) if scenario.limit else policies
     workload = load_workload(scenario) if workload is None else workload
     cluster = cluster_of(scenario.cluster, machine_size(scenario, workload))
     programs = load_programs(scenario.programs, cluster)

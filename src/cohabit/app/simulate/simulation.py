@@ -10,7 +10,15 @@ import numpy as np
 
 from cohabit.app.simulate.preparation import Prepared, prepare, public
 from cohabit.app.simulate.results import ResultTable, ranges_of, settings_of
-from cohabit.app.simulate.stepping import STILL_WAITING, Observer, Progress, Stepper, traced_jobs
+from cohabit.app.simulate.stepping import (
+    STILL_WAITING,
+    Observer,
+    Progress,
+    Stepper,
+    has_latency,
+    replays_terms,
+    traced_jobs,
+)
 from cohabit.model.errors import InputError
 from cohabit.model.records import CANCELLED, DONE, KILLED, NEVER, RunTable
 from cohabit.sim.journal import Journal
@@ -46,10 +54,15 @@ def _beyond_fast(prepared: Prepared) -> str:
         "several kinds of nodes": len(cluster.groups) > 1 or bool(cluster.partitions),
         "maintenance windows": bool(prepared.scenario.cluster.maintenance),
         "dependencies between jobs": prepared.workload.after is not None and any(prepared.workload.after),
+        "latency of the manager": has_latency(prepared.scenario.world),
+        "terms of a log": replays_terms(prepared.workload),
         "memory limits": prepared.workload.memory_bytes is not None and cluster.groups[0].memory_bytes > 0,
         "faults": faults.node_mtbf_h > 0 or faults.late_reports_s > 0,
         "shared nodes": not policies.placer.exclusive,
-        "another placement of whole nodes": policies.placer.exclusive and not policies.lowest_nodes,
+        "backfilling in cycles": policies.backfill.cycle is not None,
+        "priorities of QOS": bool(prepared.scenario.qos),
+        "limits of the site": bool(policies.bounds),
+        "another placement of whole nodes": policies.placer.exclusive and not getattr(policies.placer, "lowest", False),
         "a gate": bool(policies.gates),
         "weather": prepared.scenario.world.weather != "none",
         "an age limit beside this order": limits_age and not by_age,

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from cohabit.app.scenario.reading import announcements
+from cohabit.app.scenario.tables import WorldConfig
 from cohabit.app.simulate.expectations import Expectations
 from cohabit.app.simulate.preparation import Prepared, public
 from cohabit.app.simulate.results import ResultTable, ranges_of
@@ -35,6 +36,7 @@ from cohabit.model.job import Job
 from cohabit.model.records import CANCELLED, DONE, FAILED, KILLED, REJECTED, RunTable
 from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import HOUR, SECOND
+from cohabit.model.workload import Workload
 from cohabit.sim import journal as lines
 from cohabit.sim.journal import Journal
 from cohabit.sim.machine.machine import Machine, Segment
@@ -45,7 +47,9 @@ from cohabit.sim.machine.truth import Truth
 from cohabit.sim.monitor import Monitor
 from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.streams import stream
+from cohabit.sim.terms import OK, Needed, Terms
 from cohabit.sim.world import World, late_reports, node_failures
+from cohabit.trace.records import BEGIN_AFTER, CANCEL_AFTER, TERMS
 
 NO_LIMIT_RUNS = 100  # a job on shared nodes without a limit may take this many times its exclusive run
 NO_MATES: Mapping[int, Group] = MappingProxyType({})
@@ -91,6 +95,7 @@ class Stepper:
         if faults.late_reports_s > 0:
             delays = late_reports(stream(scenario.seed, "late reports"), faults.late_reports_s * SECOND)
             self.world.report_delay_us = delays
+        _add_latency(self.world, scenario.world)
         announced = announcements(scenario.cluster, prepared.cluster.nodes)
         self.world.add(traced_jobs(prepared, mates), [*drained, *announced])
 
@@ -160,6 +165,22 @@ def _gates(core: SchedulerCore) -> dict[str, Any]:
     """Return the questions and answers of every gate in this run, without its memory of single jobs."""
     remembered = {gate.name: core.state.memory.get(gate.name, {}) for gate in core.policies.gates}
     return {name: {key: value for key, value in told.items() if key != JOBS} for name, told in remembered.items()}
+
+
+def _add_latency(world: World, config: WorldConfig) -> None:
+    """Let the manager take its time: with submissions, with orders to start, and with reports of ends."""
+    submit_us, start_us, end_us = (
+        round(one * SECOND) for one in (config.submit_latency_s, config.start_latency_s, config.end_latency_s)
+    )
+    world.submit_delay_us, world.start_delay_us = submit_us, start_us
+    drawn = world.report_delay_us
+    if end_us:
+        world.report_delay_us = lambda job_id: end_us + (0 if drawn is None else drawn(job_id))
+
+
+def has_latency(config: WorldConfig) -> bool:
+    """Return whether the manager takes any time of its own."""
+    return bool(config.submit_latency_s or config.start_latency_s or config.end_latency_s)
 
 
 def _add_machine(world: World, prepared: Prepared, recorder: BandwidthRecorder | None, keep_segments: bool) -> None:
@@ -244,9 +265,10 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
     weather = prepared.scenario.world.weather != "none"
     kinds, skips = workload.extra.get("workload_type"), workload.extra.get("skip_threshold")
     accounts, partitions = workload.extra.get("account"), prepared.cluster.partitions
-    traced = []
+    services, has_terms, traced = workload.extra.get("qos"), replays_terms(workload), []
     for number, row in enumerate(rows):
-        after = tuple(number_of[name] for name in (workload.after[row] if workload.after else ()) if name in number_of)
+        named = workload.after[row] if workload.after and not has_terms else ()
+        after = tuple(number_of[name] for name in named if name in number_of)
         partition = ""
         if partitions and workload.partition is not None and workload.partition[row] >= 0:
             partition = workload.partition_names[workload.partition[row]]
@@ -256,6 +278,7 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
         alpha = float(alphas[row]) if alphas is not None else 0.0
         program = prepared.programs.get(workload.program_names[code]) if code >= 0 else None
         confined = program is not None and program.single_node and int(prepared.nodes[number]) == 1  # as its owner says
+        service = "" if services is None else str(services[row] or "")
         job = Job(
             job_id=str(number),
             limit_us=limit_us,
@@ -271,7 +294,35 @@ def traced_jobs(prepared: Prepared, mates: Mapping[int, Group] = NO_MATES) -> li
             workload_type="" if kinds is None else str(kinds[row] or ""),
             skip_threshold=-1 if skips is None else int(skips[row]),
             mates=mates.get(number),
+            service=service,
+            qos=prepared.scenario.qos.get(service, 0),
             account="" if accounts is None else str(accounts[row] or ""),
         )
-        traced.append(TracedJob(job, int(workload.submit_us[row]), run_us))
+        terms = _terms_of(workload, int(row), number_of) if has_terms else None
+        traced.append(TracedJob(job, int(workload.submit_us[row]), run_us, terms))
     return traced
+
+
+def replays_terms(workload: Workload) -> bool:
+    """Return whether jobs must wait for more than the ends of others, failed, or were cancelled, as in a log."""
+    special = any(entry.startswith(TERMS) for entries in workload.after or () for entry in entries)
+    return special or any(name in workload.extra for name in (BEGIN_AFTER, CANCEL_AFTER, "failed", "at_most"))
+
+
+def _terms_of(workload: Workload, row: int, number_of: Mapping[str, str]) -> Terms:
+    submit_us, extra = int(workload.submit_us[row]), workload.extra
+    begin_us, cancel_us = (int(extra[name][row]) if name in extra else -1 for name in (BEGIN_AFTER, CANCEL_AFTER))
+    needed = []
+    for entry in workload.after[row] if workload.after else ():
+        how, _, name = entry.partition(":") if entry.startswith(TERMS) else (OK, "", entry)
+        if name in number_of:
+            needed.append(Needed(how, number_of[name]))
+    array = str(extra["array"][row] or "") if "array" in extra else ""
+    return Terms(
+        submit_us + begin_us if begin_us > 0 else 0,
+        tuple(needed),
+        array,
+        int(extra["at_most"][row]) if array and "at_most" in extra else 0,
+        submit_us + cancel_us if cancel_us >= 0 else 0,
+        bool(extra["failed"][row]) if "failed" in extra else False,
+    )

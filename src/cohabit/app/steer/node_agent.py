@@ -13,6 +13,7 @@ import os
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -37,13 +38,13 @@ from cohabit.app.steer.site import NodeTable
 from cohabit.app.steer.slurm_site import SlurmSite
 from cohabit.backend.slurm import text_output
 from cohabit.backend.slurm.calls import ReadOnly
-from cohabit.backend.slurm.commands import show_job
+from cohabit.backend.slurm.commands import list_nodes, show_job
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.live.nodes.sender import Controller
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
-from cohabit.model.profile import Profile, owner_of, stream_gbs
+from cohabit.model.profile import owner_of, stream_gbs
 from cohabit.store.learning import keep
 from cohabit.whole_files import replacing
 
@@ -124,8 +125,9 @@ class NodeDaemon:
         self.config, self.topology = config, machine.topology
         self.place = job_notices.prepare(config.folder, config.name)
         node = local_nodes.divide(machine.topology, local_nodes.MACHINE, _offer(machine))[0]
-        group = _group(len(machine.topology.cores), node.ways, node.min_ways, config.node)
-        self.hardware = hardware_key(group)
+        self._shape = node.ways, node.min_ways
+        group = _group(len(machine.topology.cores), *self._shape, config.node)
+        self.hardware, self.cores = hardware_key(group), 0  # cores: as Slurm gives them out; 0: it has not said so yet
         self.actuator = Actuator(
             [node],
             lambda text: log.warning("%s", text),
@@ -149,7 +151,8 @@ class NodeDaemon:
             config.orders,
         )
         self.reports = None if config.controller is None else NodeReports(config.name, config.controller)
-        self.finished, self._status_s = 0, 0.0
+        self.finished, self._status_s, self.discarded = 0, 0.0, Counter[str]()
+        self._asking.submit(self._ask_node)
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Call `step` repeatedly. Report errors and continue with the next step."""
@@ -199,7 +202,10 @@ class NodeDaemon:
             "at": now_s,
             "hardware": self.hardware,
             "jobs": jobs,
+            "cores": self.cores or len(self.topology.cores),
+            "cores_told_by": "Slurm" if self.cores else "the machine",
             "finished": self.finished,
+            "discarded": dict(self.discarded),
             "counts": self.meter.counts,
             "reports": None if self.reports is None else self.reports.standing(now_s),
         }
@@ -220,6 +226,22 @@ class NodeDaemon:
                 return from_slurm(numbers(ids), self.topology)
         return Given()
 
+    def _ask_node(self) -> int:
+        """Return how many cores Slurm gives out on this node, which may be others than the machine has; profiles are
+        named by them, as the controller names them."""
+        if not self.cores:
+            try:
+                found = text_output.nodes(asyncio.run(ReadOnly(self.config.conf, ASK_S)(list_nodes())))
+            except (ManagerAway, ManagerRefused):
+                found = []
+            self.cores = next((one.cpus for one in found if one.name == self.config.name), 0)
+            if self.cores:
+                self.hardware = hardware_key(_group(self.cores, *self._shape, self.config.node))
+            else:
+                own = len(self.topology.cores)
+                log.warning("Slurm does not say which cores node %s has: the machine's %d count", self.config.name, own)
+        return self.cores or len(self.topology.cores)
+
     # ---- learning ---------------------------------------------------------------------------------------------------
 
     def _done(self, run: NodeRun) -> None:
@@ -228,19 +250,28 @@ class NodeDaemon:
         if self.reports is not None:
             self.reports.ended(run)
             return
-        profile = lesson(run, self.hardware, len(self.topology.cores))
-        if profile is not None and self.config.store is not None:
-            self._asking.submit(self._learn, run, profile)
+        self._asking.submit(self._learn, run)
 
-    def _learn(self, run: NodeRun, profile: Profile) -> None:
+    def _discard(self, run: NodeRun, why: str) -> None:
+        self.discarded[why] += 1
+        log.info("what job %s used is discarded: %s", run.notice.number, why)
+
+    def _learn(self, run: NodeRun) -> None:
         """Store the profile for the job's owner, if Slurm says that the job ended well."""
         from cohabit.store.profiles import open_store
 
         try:
+            cores = self._ask_node()
+            profile, why = lesson(run, self.hardware, cores)
+            if why:
+                self._discard(run, why)
+            if profile is None or self.config.store is None:
+                return
             jobs = text_output.jobs(_show_job(run.notice.number, self.config.conf))
             well = (job for job in jobs if job.state == WELL and str(job.number) == run.notice.number)
             job = next(well, None)
             if job is None or job.user < 0:  # without an owner it would be a profile of all users
+                self._discard(run, "Slurm does not say that it ended well")
                 return
             with open_store(self.config.store) as store:
                 _, why = keep(store, msgspec.structs.replace(profile, owner=owner_of(job.user)))

@@ -16,14 +16,13 @@ from pathlib import Path
 import msgspec
 
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry
-from cohabit.app.steer.lessons import Ran, taught_by
+from cohabit.app.steer.lessons import Ran, taught_by, unfit
 from cohabit.app.steer.switch import read_part
 from cohabit.backend.protocol import DONE
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
-from cohabit.backend.steered.shapes import ManagerJob
+from cohabit.backend.steered.shapes import STATUS, ManagerJob
 from cohabit.backend.steered.translate import job_of
-from cohabit.backend.steered.watcher import STATUS
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.controller.controller import Controller
 from cohabit.live.nodes.door import NodeDoor
@@ -240,6 +239,7 @@ class RunsHeard:
         )
         profile = taught_by(ran, hardware_key(group))
         if profile is None:
+            log.info("node %s reports job %s: %s; nothing is learned from that", node, run.job, unfit(ran))
             return None, ""
         owner, measured = steered.profile_owner, profile.scales[0]
         if self._times_known and record.exclusive:

@@ -21,6 +21,7 @@ from cohabit.app.serve.serving import ServeConfig
 from cohabit.backend.protocol import Backend
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.backend.steered.holds import is_administrators
 from cohabit.backend.steered.lease import read_lease, switch_file, write_lease
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
@@ -76,6 +77,28 @@ class SteeringController(Controller):
             except (ManagerRefused, ManagerAway) as error:
                 raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
         await super().change(job_id, limit_us, qos)
+
+    async def hold(self, job_id: str) -> None:
+        """Hold a job in the manager, too: it stays held when it is given back."""
+        await super().hold(job_id)
+        self._steers.hold_on_purpose(self._members(job_id), held=True)
+
+    async def release(self, job_id: str, operates: bool = True) -> None:
+        """Lift a hold; an administrator's in the manager is lifted by operators only."""
+        names = self._members(job_id)
+        for name in () if operates else names:
+            try:
+                job = await self._steers.manager.job(self._steers.names.theirs(name))
+            except ManagerAway as error:
+                raise InputError(f"{self._steers.manager.title}: {error}", f"job {job_id}") from error
+            if job is not None and is_administrators(job):
+                raise InputError("an administrator holds it", f"job {name}", "ask an administrator to release it")
+        await super().release(job_id, operates)
+        self._steers.hold_on_purpose(names, held=False)
+
+    def _members(self, job_id: str) -> list[str]:
+        """Return the job, or the tasks of an array, as far as they are ours."""
+        return [name for name in self._steers.watcher.known if name == job_id or name.startswith(f"{job_id}_")]
 
 
 def no_output(name: str, uid: int) -> str:
@@ -141,6 +164,7 @@ class Steering:
     telemetry: ClusterTelemetry | None = None
     switched_off: bool = False
     changed_scheme: Scheme | None = None  # for mates; the site file has another than at the last start
+    _written: dict[str, str] | None = None  # the jobs, as last written
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
     _removing: asyncio.Task[None] | None = field(default=None, repr=False)
     _telling: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -198,6 +222,7 @@ class Steering:
         while not self.switched_off:
             await asyncio.sleep(min(lasts_s / RENEWALS, 1.0))
             self.switched_off = switch_file(self.lease.file).exists()
+            await self._write_view(only_changed=True)
             lease = read_lease(self.lease.file)
             left_s = 0.0 if lease is None else lease.until_s - time.time()
             if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
@@ -205,11 +230,15 @@ class Steering:
                 await self.lease.renew()
         log.warning("the kill switch was used: nothing is steered any more")
 
-    async def _write_view(self) -> None:
+    async def _write_view(self, only_changed: bool = False) -> None:
         """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
+        if only_changed and jobs == self._written:
+            return
+        self._written = jobs
         with replacing(self.place.view) as stream:
-            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away}
+            took = self.backend.watcher.latency.told()
+            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away, "latency": took}
             stream.write(msgspec.json.encode(about))
 
 
@@ -226,6 +255,12 @@ def our_view(place: Path) -> tuple[float, dict[str, str]]:
         return float(kept["at"]), dict(kept["jobs"])
     except (ValueError, KeyError, TypeError):
         return 0.0, {}
+
+
+def latency(place: Path) -> dict[str, float]:
+    """Return what submissions, starts and ends take besides deciding, as the controller last wrote it."""
+    found = _kept_view(place).get("latency", {})
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def store_away(place: Path) -> str:

@@ -108,6 +108,7 @@ class SteeredSite(ABC):
 
     word: ClassVar[str]  # in files, commands and JSON
     title: ClassVar[str]  # for display
+    tells_holds: ClassVar[bool] = False  # the manager's records tell our holds from others'
     folder: Path  # of the file; paths in it are relative to it
     place: Path
     policy: PolicyConfig
@@ -198,6 +199,11 @@ class SteeredSite(ABC):
     def without_rights(self, say: Callable[[str], None]) -> Self:
         """Return the site for a controller without root: read what only root can read, drop what only root can use."""
         return self
+
+    def why_not_framework(self, framework: str, found: Discovered) -> tuple[str, str]:
+        """Return why the manager cannot start the processes of a framework, and what to do; empty: it can."""
+        what = f"a job under {self.title} starts its own processes, so {framework} is not used"
+        return what, "write it into the command (mpirun ...)"
 
     def warnings(self, around: Around) -> list[str]:
         """Return a sentence for each thing that works less well than it could."""

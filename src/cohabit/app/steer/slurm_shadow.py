@@ -36,6 +36,7 @@ from cohabit.whole_files import replacing
 
 SAVE_S = 30.0
 LEAST_JOBS = 2
+LEAST_BLOCKS = 3
 SEED = 20190101  # of the resampling; arbitrary but fixed
 
 
@@ -48,6 +49,7 @@ class Sight(msgspec.Struct):
     end_s: float = 0.0  # 0: it has not ended yet
     nodes: tuple[str, ...] = ()
     left_to_slurm: str = ""  # why the policy would not have taken it
+    watched: bool = False  # it was submitted while we watched; only such jobs count, others only take nodes
 
     @property
     def ran(self) -> bool:
@@ -68,13 +70,13 @@ async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str],
     found = await site.discover(calls)
     policies_of(site, found, site.config.coupling)  # an invalid policy is reported now, not after days
     kept = open_place(site.place).shadow
-    seen, reader, saved_s = read_seen(kept), JobReader(calls), time.monotonic()
+    seen, reader, saved_s, since_s = read_seen(kept), JobReader(calls), time.monotonic(), time.time()
     say(f"watching {len(found.names)} nodes of {', '.join(found.terms.partitions)}; nothing is changed")
     while True:
         try:
             for job in await reader.all():
                 if job.partition in found.terms.partitions:
-                    note(seen, job, found)
+                    note(seen, job, found, since_s)
         except ManagerAway as error:
             say(f"Slurm does not answer; it is asked again: {error}")
         if until() or time.monotonic() - saved_s > SAVE_S:
@@ -85,14 +87,15 @@ async def watch(site: SlurmSite, until: Callable[[], bool], say: Callable[[str],
         await asyncio.sleep(site.table.poll_s)
 
 
-def note(seen: dict[str, Sight], job: ManagerJob, found: Discovered) -> None:
+def note(seen: dict[str, Sight], job: ManagerJob, found: Discovered, since_s: float) -> None:
     """Record what is new about a job. Slurm reuses numbers after millions of jobs: submission times tell them apart."""
     key = f"{job.name}@{job.submit_s:.0f}"
     if key not in seen:
         if not (job.waits or job.start_s):
             return  # cancelled before it began
         described = msgspec.structs.replace(job_of(job, found.terms), job_id=key, after=())
-        seen[key] = Sight(described, 0.0, left_to_slurm=why_not(job, found.terms))
+        watched = job.submit_s >= int(since_s)  # Slurm's clock has whole seconds
+        seen[key] = Sight(described, 0.0, left_to_slurm=why_not(job, found.terms), watched=watched)
     sight = seen[key]
     if job.start_s:
         sight.ready_s = max(job.submit_s, min(job.eligible_s or job.submit_s, job.start_s))
@@ -120,14 +123,33 @@ def save_seen(path: Path, seen: Mapping[str, Sight]) -> None:
 
 
 def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower: float) -> dict[str, Any]:
-    """Compare both in numbers; `slower`: the slowdown of jobs that share in the pessimistic case."""
-    ran = sorted(((name, sight) for name, sight in seen.items() if sight.ran), key=lambda one: one[1].ready_s)
+    """Compare both in numbers; `slower`: the slowdown of jobs that share in the pessimistic case.
+
+    Only jobs count that were watched from their submission to their end. The others take their nodes when they took
+    them under Slurm: jobs from before, and jobs that still run.
+    """
+    named = sorted(seen.items(), key=lambda one: one[1].ready_s)
+    ran = [(name, sight) for name, sight in named if sight.ran and sight.watched]
     if len(ran) < LEAST_JOBS:
-        where = str(Place(site.place).shadow)
-        raise InputError(f"only {len(ran)} jobs began and ended so far", where, "watch for longer")
-    plain = replay(site, found, ran, {})
-    shared = [name for name, one in plain.items() if not one.exclusive]
-    slowed = replay(site, found, ran, dict.fromkeys(shared, 1 + slower)) if shared else plain
+        where, more = str(Place(site.place).shadow), sum(one.ran for one in seen.values()) - len(ran)
+        before = f"; {more} others were submitted before it began" if more else ""
+        raise InputError(f"only {len(ran)} jobs were watched from submission to end{before}", where, "watch for longer")
+    until_s = max(max(one.end_s, one.start_s) for one in seen.values())
+    others = [
+        (name, msgspec.structs.replace(one, ready_s=one.start_s, end_s=one.end_s or max(until_s, one.start_s + 1)))
+        for name, one in named
+        if one.start_s and not (one.ran and one.watched) and (one.ran or not one.end_s)
+    ]
+    everything = [*ran, *others]
+    latency_s = _latency_s(ran, everything, len(found.names))
+    everything = [
+        *ran,
+        *((name, msgspec.structs.replace(one, ready_s=one.start_s - latency_s)) for name, one in others),
+    ]
+    plain = replay(site, found, everything, {}, latency_s)
+    shared = [name for name, _ in ran if not plain[name].exclusive]
+    stretch = dict.fromkeys([name for name, one in plain.items() if not one.exclusive], 1 + slower)
+    slowed = replay(site, found, everything, stretch, latency_s) if shared else plain
     truth = {name: Outcome(_us(one.start_s), _us(one.end_s)) for name, one in ran}
     cases = {"slurm": truth, "policy": plain, "policy_pessimistic": slowed}
     number = {name: at for at, name in enumerate(found.names)}
@@ -135,32 +157,75 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
     for case in ("policy", "policy_pessimistic"):
         busy[case] = [
             (node, (one.start_us or 0) / SECOND, (one.end_us or 0) / SECOND)
-            for one in cases[case].values()
+            for one in (cases[case][name] for name, _ in ran)
             for first, count in one.nodes
             for node in range(first, first + count)
         ]
+    difference = {
+        case: {key: _difference(cases[case], truth, ran, key) for key in ("wait_s", "turnaround_s")}
+        for case in ("policy", "policy_pessimistic")
+    }
     return {
         "name": site.policy.name,
         "jobs": len(ran),
+        "not_watched": sum(one.ran and not one.watched for one in seen.values()),
         "still_going": sum(not one.end_s for one in seen.values()),
         "left_to_slurm": sum(bool(one.left_to_slurm) for _, one in ran),
         "hours": round((max(one.end_s for _, one in ran) - ran[0][1].ready_s) / 3600, 3),
         "would_share": len(shared),
         "slower_pct": round(100 * slower, 1),
+        "start_latency_s": latency_s,
         **{case: _summary(cases[case], ran, busy[case]) for case in cases},
-        "difference": {
-            case: {key: _difference(cases[case], truth, ran, key) for key in ("wait_s", "turnaround_s")}
-            for case in ("policy", "policy_pessimistic")
-        },
+        "difference": difference,
+        "verdict": _verdict(len(shared), difference["policy_pessimistic"]["turnaround_s"]),
     }
 
 
+def _latency_s(ran: Sequence[tuple[str, Sight]], everything: Sequence[tuple[str, Sight]], nodes: int) -> float:
+    """Return how long Slurm itself took, at the median, to begin jobs that found idle nodes and an empty queue.
+
+    Its clock has whole seconds. Without such a job: 0.
+    """
+    stays = np.array([(one.start_s, one.end_s, len(one.nodes)) for _, one in everything]).reshape(-1, 3)
+    waits = np.array([(one.ready_s, one.start_s) for _, one in everything]).reshape(-1, 2)
+    took = []
+    for _, one in ran:
+        at_s = one.ready_s
+        busy = float(stays[(stays[:, 0] <= at_s) & (stays[:, 1] > at_s), 2].sum())  # shared ones count twice
+        queued = bool(((waits[:, 0] <= at_s) & (waits[:, 1] > at_s)).sum() > 1)  # it is one of them
+        if not queued and busy + len(one.nodes) <= nodes:
+            took.append(one.start_s - at_s)
+    return round(float(np.median(took)), 2) if took else 0.0
+
+
+def _verdict(shared: int, turnaround: Mapping[str, float | None]) -> str:
+    """Return what may be concluded, from the pessimistic case."""
+    if not shared:
+        return (
+            "No job would have shared a node: nothing is gained by sharing here. A difference comes from the order of "
+            "the queue alone."
+        )
+    low, high = turnaround["low"], turnaround["high"]
+    if low is None or high is None:
+        return (
+            "That is too short a time for an interval (three stretches, each longer than the longest job is there): no "
+            "gain is shown yet. Watch for longer."
+        )
+    if high < 0:
+        return "A gain is shown, also if jobs that share are slower."
+    return "A loss is shown." if low > 0 else "No gain is shown: the interval contains zero."
+
+
 def replay(
-    site: SlurmSite, found: Discovered, ran: Sequence[tuple[str, Sight]], stretch: Mapping[str, float]
+    site: SlurmSite,
+    found: Discovered,
+    ran: Sequence[tuple[str, Sight]],
+    stretch: Mapping[str, float],
+    latency_s: float = 0.0,
 ) -> dict[str, Outcome]:
-    """Simulate the same jobs under the policy; some of them with more work."""
+    """Simulate the same jobs under the policy; some of them with more work, all beginning so long after their order."""
     policies = policies_of(site, found, site.config.coupling)
-    world = World(SchedulerCore(cluster_of(site, found, policies), policies))
+    world = World(SchedulerCore(cluster_of(site, found, policies), policies), start_delay_us=_us(latency_s))
     traced = []
     for name, one in ran:
         work_us = round(_us(one.end_s - one.start_s) * stretch.get(name, 1.0))
@@ -196,11 +261,20 @@ def _values(case: Mapping[str, Outcome], ran: Sequence[tuple[str, Sight]], key: 
 def _difference(
     case: Mapping[str, Outcome], truth: Mapping[str, Outcome], ran: Sequence[tuple[str, Sight]], key: str
 ) -> dict[str, float | None]:
-    """Return ours minus Slurm's with a 95 % interval: consecutive jobs are dependent, so whole blocks are resampled."""
+    """Return ours minus Slurm's with a 95 % interval: consecutive jobs are dependent, so whole blocks are resampled.
+
+    A block is at least as long as any job was there; with fewer than three such blocks there is no interval.
+    """
     differences = np.array(_values(case, ran, key)) - np.array(_values(truth, ran, key))
-    rows = np.array_split(differences, max(math.isqrt(len(differences)), 1))
-    found: Interval = bootstrap_interval([float(row.mean()) for row in rows], np.random.default_rng(SEED))
-    low, high = (None if bound is None else round(float(bound), 2) for bound in (found.low, found.high))
+    ready_s = [one.ready_s for _, one in ran]
+    longest_s = max(one.end_s - one.ready_s for _, one in ran)
+    apart = int((max(ready_s) - min(ready_s)) / max(longest_s, 1.0))
+    rows = np.array_split(differences, max(min(math.isqrt(len(differences)), apart), 1))
+    low: float | None = None
+    high: float | None = None
+    if len(rows) >= LEAST_BLOCKS:
+        told: Interval = bootstrap_interval([float(row.mean()) for row in rows], np.random.default_rng(SEED))
+        low, high = (None if bound is None else round(float(bound), 2) for bound in (told.low, told.high))
     return {"mean": round(float(differences.mean()), 2), "low": low, "high": high}
 
 

@@ -20,6 +20,7 @@ from cohabit.backend.launcher_link import LauncherLink
 from cohabit.backend.slurm.calls import Calls, ReadOnly
 from cohabit.backend.slurm.commands import show_script
 from cohabit.backend.slurm.discovery import discover
+from cohabit.backend.slurm.launching import FRAMEWORKS, MPI
 from cohabit.backend.slurm.rest import Rest, RestManager, read_token
 from cohabit.backend.slurm.steering import SlurmManager
 from cohabit.backend.slurm.submitting import hand_in, submission_environment
@@ -43,6 +44,7 @@ class SlurmSite(SteeredSite):
 
     word: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
+    tells_holds: ClassVar[bool] = True
     table: SlurmTable
     rest_token: Path | None = field(kw_only=True)  # for slurmrestd
     rest_user: str = field(kw_only=True)  # the user of the token
@@ -75,7 +77,7 @@ class SlurmSite(SteeredSite):
         found = await self.discover(calls)
         if found.whole_by == NOT_WHOLE and not found.whole_nodes_because and not only_read:
             log.warning(
-                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts nobody beside it, but"
+                "Slurm %s gives a job the cores of its tasks only: on whole nodes Cohabit puts no job beside it, but"
                 " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
                 found.version,
             )
@@ -89,13 +91,36 @@ class SlurmSite(SteeredSite):
             manager,
             f"{len(found.names)} nodes of {', '.join(partitions)}",
             {"version": found.version, "nodes": len(found.names), "partitions": partitions},
-            watchdog_command(table.conf, table.held),
+            watchdog_command(table.conf),
             calls.acts_as,
-            partial(hand_in, calls),
+            partial(hand_in, calls, found.terms.node_cpus, table.mpi),
             hang_up,
             Path(table.orders) if table.orders else None,
             lambda name: calls(show_script(name)),
         )
+
+    def why_not_framework(self, framework: str, found: Discovered) -> tuple[str, str]:
+        """Return why srun cannot start the processes of a framework, and what to do; empty: it can."""
+        if framework not in FRAMEWORKS:
+            what = f"{framework} starts servers of its own beside its program, which srun does not do"
+            return what, "start them in the command, or leave the framework out"
+        if framework == MPI and found.mpi is not None and not {"pmix", "pmi2", self.table.mpi} & set(found.mpi):
+            what = "Slurm has plug-ins neither for PMIx nor for PMI-2 here, so srun cannot start ranks"
+            return (
+                what,
+                "install them, name another one in the site file ([slurm] mpi), or write mpirun into the command",
+            )
+        return "", ""
+
+    def warnings(self, around: Around) -> list[str]:
+        """Add which holds cannot be seen."""
+        found = super().warnings(around)
+        if not around.found.owners_holds_seen:
+            found.append(
+                "JobSubmitPlugins has no lua: `scontrol hold` by the owner of a job that waits for Cohabit is not seen,"
+                " so the job starts; administrators' holds are seen, and `cohabit hold` works (docs/slurm.md)"
+            )
+        return found
 
     async def discover(self, calls: Calls) -> Discovered:
         """Return the cluster; raise one sentence if Slurm cannot be queried."""

@@ -21,6 +21,7 @@ class SlurmTable(SteeringTable, frozen=True, forbid_unknown_fields=True):
     conf: str = ""  # its slurm.conf, where the commands do not find it themselves
     rest: str = ""  # slurmrestd: unix:PATH or a URL; "": Slurm's commands
     rest_token: str = ""  # a file with a token (JWT) for it; "": none
+    mpi: str = ""  # how srun starts ranks (`--framework mpi`); "": as the mpirun wants that the job finds
     orders: str = (
         ""  # a folder the nodes see: how their caches are divided (docs/node-side.md); "": caches are not divided
     )
@@ -42,4 +43,4 @@ def read_switch(path: Path) -> Switch:
     async def manager() -> SlurmManager:
         return SlurmManager(Calls(table.conf))
 
-    return switch_of("slurm", path, tables.place, table, tuple(table.partitions), manager)
+    return switch_of("slurm", path, tables.place, table, tuple(table.partitions), manager)._replace(all_held=False)

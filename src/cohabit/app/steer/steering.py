@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +23,7 @@ from cohabit.app.doctor.needs import DISPENSABLE, left_out, offers_of_cluster, r
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
 from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.app.serve.machine import begun_anew
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
@@ -34,11 +36,11 @@ from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.lease import fuse_file
+from cohabit.backend.steered.lease import fuse_file, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
 from cohabit.backend.steered.shapes import Discovered
 from cohabit.backend.steered.watchdog import lives, start_watchdog
-from cohabit.backend.steered.watcher import DOWN, DRAINED, UP
+from cohabit.backend.steered.watcher import NodeFact
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
@@ -56,7 +58,7 @@ from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
-from cohabit.model.event import JobSubmitted
+from cohabit.model.event import JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
@@ -116,13 +118,15 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     found, manager = around.found, around.manager
     words = given_up(site, found)
     journal = open_journal(place.journal)
-    policies = policies_of(site, found, _same_settings(journal, site, found))
+    policies = policies_of(site, found, _same_settings(journal, site, found, may_change=True))
     found = replace(found, shares_cores=getattr(policies.placer, "shares_cores", False))
     cluster = cluster_of(site, found, policies)
     restored = restore(journal, cluster, policies)
     _get_ready(site, found)
     clock = clock_of(journal, restored.last_us)
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
+    if site.tells_holds:
+        found = replace(found, terms=found.terms._replace(since_s=_since_s(journal, site, found)))
     backend = SteeredBackend(
         manager,
         found,
@@ -343,15 +347,34 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
     return found
 
 
-def told_of(restored: Restored) -> dict[int, str]:
+def told_of(restored: Restored) -> dict[int, NodeFact]:
     """Return what the core was told of its nodes."""
-    words = {core_state.UP: UP, core_state.DRAINED: DRAINED, core_state.DOWN: DOWN}
-    return {number: words[int(state)] for number, state in enumerate(np.asarray(restored.core.state.node_state))}
+    state, told = restored.core.state, dict[int, NodeFact]()
+    for number, condition in enumerate(np.asarray(state.node_state).tolist()):
+        used = (0, 0) if state.ledger is None else state.ledger.others_on(number)
+        if condition == core_state.UP:
+            told[number] = NodeUsed(number, *used) if any(used) else NodeUp(number)
+        else:
+            told[number] = NodeDrained(number) if condition == core_state.DRAINED else NodeDown(number)
+    return told
 
 
-def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> Coupling | None:
+def _since_s(journal: Journal, site: SteeredSite, found: Discovered) -> float:
+    """Return since when every held job is ours: since the attach that the lease has run from without a break."""
+    key, lease, now_s = f"{site.word} every held job since", read_lease(site.lease), time.time()
+    since = journal.get(key)
+    if since is None or lease is None or not lease.runs(now_s) or lease.partitions != found.terms.partitions:
+        since = f"{now_s:.0f}"
+        journal.put({key: since})
+    return float(since)
+
+
+def _same_settings(journal: Journal, site: SteeredSite, found: Discovered, may_change: bool = False) -> Coupling | None:
     """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
-    settings it was written under. Return this domain with the scheme the journal was begun with."""
+    settings it was written under. Return this domain with the scheme the journal was begun with.
+
+    `may_change`: a journal that never took a job is begun anew under the settings of now.
+    """
     node = msgspec.structs.replace(site.node, hold_bandwidth=NodeTable().hold_bandwidth)  # decides nothing
     now = _Settings(found.names, found.cpus, site.policy, node, core_jobs=found.core_jobs)
     key = f"{site.word} settings"
@@ -363,6 +386,8 @@ def _same_settings(journal: Journal, site: SteeredSite, found: Discovered) -> Co
     kept = msgspec.json.decode(text, type=_Settings)  # keys that a journal of an earlier version lacks are as usual
     coupling = as_journalled(own, kept.coupling)
     if kept != msgspec.structs.replace(now, coupling=coupling):
+        if may_change and begun_anew(journal, Place(site.place), key):
+            return _same_settings(journal, site, found)
         raise InputError(
             "its jobs were taken on other nodes or under another policy",
             os.fspath(site.place),

@@ -41,17 +41,15 @@ class SteeredTaking(Taking):
     def __init__(self, parts: Parts, hand_in: HandIn, backend: SteeredBackend, site: SteeredSite, acts_as: int) -> None:
         self._plain, self._parts, self._hand_in, self._backend = parts.taking, parts, hand_in, backend
         self._groups, self._domain, self._title = site.groups, site.domain, backend.manager.title
+        self._site = site
         self._acts_as = acts_as  # the uid that the manager sees
 
     async def wanted(self, submission: Submission, caller: Caller) -> Wanted:
         """Return what would be submitted."""
         if submission.framework != "plain":
-            raise Refusal(
-                422,
-                f"a job under {self._title} starts its own processes, so {submission.framework} is not used",
-                "framework",
-                "write srun or mpirun into the command",
-            )
+            why, fix = self._site.why_not_framework(submission.framework, self._backend.found)
+            if why:
+                raise Refusal(422, why, "framework", fix)
         if submission.oversubscribe:
             raise Refusal(422, f"{self._title} gives every process a core of its own", "oversubscribe", "leave it out")
         wanted = await self._plain.wanted(submission, caller)

@@ -21,8 +21,8 @@ from cohabit.app.steer.mates import Groups, MatesTable
 from cohabit.app.steer.service import Neighbours
 from cohabit.backend.steered.backend import SteeredBackend
 from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
+from cohabit.backend.steered.known import ORDERED, RUNS
 from cohabit.backend.steered.lease import threshold_file, write_beside
-from cohabit.backend.steered.watcher import ORDERED, RUNS
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller.controller import Controller
 from cohabit.live.peers.keys import PairKeys

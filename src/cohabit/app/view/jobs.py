@@ -33,14 +33,17 @@ def listed(
         ]
         rows = rows[np.array(keep, bool)]
     if view != "finished" or sort != "submitted_at":
-        order = np.argsort(_sorting(run, rows, sort), kind="stable")
+        order = np.argsort(_sorting(run, rows, sort, now_us), kind="stable")
         rows = rows[order[::-1] if down else order]
     part = rows[first : first + most].tolist()
     return {"jobs": [brief(run, row, now_us) for row in part], "total": len(rows)}
 
 
-def _sorting(run: FinishedRun, rows: Ints, sort: str) -> Any:
+def _sorting(run: FinishedRun, rows: Ints, sort: str, now_us: int) -> Any:
     table = run.table
+    if sort == "waited":
+        start_us = table.start_us[rows]
+        return np.where((start_us == NEVER) | (start_us > now_us), now_us, start_us) - table.workload.submit_us[rows]
     if sort == "program":
         return np.array(_programs(run, rows))
     if sort == "job":

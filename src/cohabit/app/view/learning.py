@@ -13,7 +13,6 @@ from cohabit.live.api.page import learning as page_learning
 from cohabit.live.api.page.documents import (
     Domains,
     PastGroup,
-    PastSlowdowns,
     Predictions,
     Programs,
     VariabilityGate,
@@ -22,8 +21,8 @@ from cohabit.model.profile import Profile
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
 from cohabit.report.metrics import ran_jobs, summarise
-from cohabit.report.predicted import compared_rows, slowdown_figures
-from cohabit.report.variation import first_policy_norms
+from cohabit.report.predicted import Compared, compared_rows, slowdown_figures
+from cohabit.report.variation import by_program, first_policy_norms
 from cohabit.report.wording import GLOSSARY, shown
 
 MOST_GROUPS = 500
@@ -35,10 +34,15 @@ def programs(run: FinishedRun) -> Programs:
     """Return every program with what the scheduler was told of it."""
     prepared = run.prepared
     if prepared is None:
-        return {"programs": [], "learns": False, "ways": 0}
+        return {"programs": [], "learns": False, "ways": 0, "variation": by_program(run.table)}
     group, trials = prepared.cluster.groups[0], getattr(prepared.policies.placer, "trials", None)
     found = [page_learning.program_view(one, group, trials, ()) for one in prepared.profiles]
-    return {"programs": found, "learns": trials is not None, "ways": group.ways}
+    return {
+        "programs": found,
+        "learns": trials is not None,
+        "ways": group.ways,
+        "variation": by_program(run.table),
+    }
 
 
 def predictions(run: FinishedRun) -> Predictions:
@@ -67,7 +71,7 @@ def predictions(run: FinishedRun) -> Predictions:
     return {"matrix": matrix, "gates": gates, "counters": None, "slowdowns": _slowdowns(run)}
 
 
-def _slowdowns(run: FinishedRun) -> PastSlowdowns | None:
+def _slowdowns(run: FinishedRun) -> Compared | None:
     """Return predicted and measured slowdowns, newest last; None: none was predicted."""
     table, rows = run.table, compared_rows(run.table)
     if table.slowdowns is None or not len(rows):

@@ -64,7 +64,7 @@ class CacheShares:
             self._noted.append(lambda: self._actuator.divide(command))
         elif not self._told:
             self._told = True
-            why = "that is switched off" if self.mode == OFF else "resctrl is not mounted, or nobody is bound to cores"
+            why = "that is switched off" if self.mode == OFF else "resctrl is not mounted, or no job is bound to cores"
             self._say(f"the cache is not divided: {why}")
 
     async def begin(self, job: Placed) -> tuple[Path, ...]:

@@ -147,11 +147,7 @@ def release(names: Sequence[str]) -> Words:
 
 
 def hold(name: str) -> Words:
-    return ("scontrol", "hold", checked(name))
-
-
-def hold_for_owner(name: str) -> Words:
-    """Hold a job as if its owner had done it: the owner can release it."""
+    """Hold a job as if its owner had done it: an administrator's hold (`scontrol hold`) can be told from ours."""
     return ("scontrol", "uhold", checked(name))
 
 

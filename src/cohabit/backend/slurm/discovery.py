@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
 from cohabit.backend.slurm import commands, text_output
 from cohabit.backend.slurm.calls import Calls
@@ -21,8 +24,17 @@ async def discover(
 ) -> Discovered:
     """Ask Slurm. No partitions: all that are up."""
     nodes = text_output.nodes(await calls(commands.list_nodes()))
+    config = text_output.config(await calls(commands.show_config()))
     there = text_output.partitions(await calls(commands.list_partitions()))
-    return arrange(nodes, there, text_output.config(await calls(commands.show_config())), partitions, all_held, program)
+    found = arrange(nodes, there, config, partitions, all_held, program)
+    return replace(found, mpi=mpi_plugins(config.get("PluginDir", "")))
+
+
+def mpi_plugins(folders: str) -> tuple[str, ...] | None:
+    """Return the ways in which srun can start ranks, by the plug-ins on this machine; None: they are not seen here."""
+    there = [Path(one) for one in folders.split(":") if one and os.path.isdir(one)]
+    names = {path.name.removeprefix("mpi_").removesuffix(".so") for one in there for path in one.glob("mpi_*.so")}
+    return tuple(sorted(names - {"none"})) if there else None
 
 
 def arrange(
@@ -73,6 +85,7 @@ def arrange(
         reason,
         whole_by,
         min(one.core_jobs for one in steered),
+        owners_holds_seen="lua" in config.get("JobSubmitPlugins", "").replace("job_submit/", "").split(","),
     )
 
 

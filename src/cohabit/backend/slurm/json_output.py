@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from cohabit.backend.slurm.commands import TELLS_SHARING
+from cohabit.backend.slurm.holding import held_by, without_word
 from cohabit.backend.slurm.hostlist import expand, numbers
 from cohabit.backend.slurm.text_output import cpus_only
 from cohabit.backend.steered.marks import RUN, read_mark
@@ -96,7 +97,7 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
         int(_number(said.get("user_id")) or 0),
         said.get("name") or "",
         said.get("command") or "",
-        _text(said.get("comment")),
+        without_word(_text(said.get("comment"))),
         _text(said.get("admin_comment")),
         said.get("partition") or "",
         said.get("dependency") or "",
@@ -128,6 +129,7 @@ def _job(name: str, said: dict[str, Any], array: str = "", at_most: int = 0) -> 
         at_most,
         _special(said),
         account=said.get("account") or "",
+        held_by=held_by(_text(said.get("state_reason")), _text(said.get("comment"))),
     )
 
 

@@ -205,9 +205,6 @@ class RestManager(SlurmManager):
     async def release(self, names: Sequence[str]) -> None:
         await self._change(names, {"hold": False}, lambda: super(RestManager, self).release(names))
 
-    async def hold(self, name: str) -> None:
-        await self._change([name], {"hold": True}, lambda: super(RestManager, self).hold(name))
-
     async def limit(self, name: str, limit_s: float) -> None:
         minutes = max(int(-(-limit_s // 60)), 1)
         await self._change([name], {"time_limit": minutes}, lambda: super(RestManager, self).limit(name, limit_s))

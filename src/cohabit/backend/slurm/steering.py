@@ -111,11 +111,13 @@ class SlurmManager:
         await self.calls(commands.release([name for names in orders for name in names]))
 
     async def hold(self, name: str) -> None:
-        await self.calls(commands.hold(name))
+        job = await self.job(name)
+        if job is not None and job.waits and not job.held:  # else an administrator's hold would become the owner's
+            await self.calls(commands.hold(name))
 
     async def give_to_owner(self, name: str, mark: str) -> None:
         await self.calls(commands.mark([name], mark))
-        await self.calls(commands.hold_for_owner(name))
+        await self.calls(commands.hold(name))
 
     async def requeue_held(self, name: str) -> None:
         await self.calls(commands.requeue_held(name))

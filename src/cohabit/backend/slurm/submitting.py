@@ -6,12 +6,14 @@ runs as the owner and in an environment of ours; of its answer only the number o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
 from cohabit.backend.protocol import Launch
 from cohabit.backend.slurm.calls import Calls
 from cohabit.backend.slurm.commands import checked
+from cohabit.backend.slurm.launching import start_of, tasks_of
 from cohabit.backend.steered.contract import Words
 from cohabit.backend.steered.submitting import LOGIN, Extra, OfManager, number_in, owner_of, patience_of, script_of
 from cohabit.model.job import Job
@@ -27,14 +29,15 @@ NUMBER = re.compile(r"([0-9]+)(;[A-Za-z0-9_.-]+)?")  # of the job, and of its cl
 
 def sbatch_words(job: Job, launch: Launch, extra: Extra) -> Words:
     """Return the call: held, with what the job asks for."""
+    tasks, cpus = tasks_of(job, launch)
     minutes = max(-(-job.limit_us // 60_000_000), 1)
     words = ["sbatch", "--parsable", "--hold", f"--time={minutes}", f"--chdir={launch.folder or '/'}"]
     if job.nodes:
-        words += [f"--nodes={job.nodes}", f"--ntasks={max(job.processes, job.nodes)}", "--exclusive"]
+        words += [f"--nodes={job.nodes}", f"--ntasks={max(tasks, job.nodes)}", "--exclusive"]
     else:
-        words += [f"--ntasks={job.processes}", *(["--exclusive"] if job.exclusive else [])]
-    if launch.threads > 1:
-        words.append(f"--cpus-per-task={launch.threads}")
+        words += [f"--ntasks={tasks}", *(["--exclusive"] if job.exclusive else [])]
+    if cpus > 1:
+        words.append(f"--cpus-per-task={cpus}")
     if job.single_node and not job.nodes:
         words.append("--nodes=1")
     words += [
@@ -72,10 +75,13 @@ def submission_environment(calls: Calls) -> dict[str, str]:
     return {key: calls.environment[key] for key in ("PATH", "SLURM_CONF") if key in calls.environment}
 
 
-async def hand_in(calls: Calls, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]) -> str:
+async def hand_in(
+    calls: Calls, node_cpus: int, mpi: str, job: Job, launch: Launch, extra: Extra, login: Mapping[str, str]
+) -> str:
     """Submit a job, held, and return the number that sbatch printed; its owner must still be checked with Slurm.
-    ManagerRefused says why not."""
-    words, script = sbatch_words(job, launch, extra), script_of(job, launch, VARIABLES, extra.first_line, login)
+    `node_cpus`, `mpi`: for the processes of a framework. ManagerRefused says why not."""
+    start = start_of(job, launch, os.path.dirname(calls.program("srun")), node_cpus, mpi)
+    words, script = sbatch_words(job, launch, extra), script_of(job, launch, VARIABLES, extra.first_line, login, start)
     environment = submission_environment(calls) | patience_of(launch.environment)
     environment |= {key: login[key] for key in LOGIN if key in login}
     return number_in(await calls.run(words, script, environment, owner_of(launch, calls.acts_as)), NUMBER, words[0])

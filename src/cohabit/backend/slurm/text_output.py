@@ -11,6 +11,7 @@ from datetime import datetime
 
 import msgspec
 
+from cohabit.backend.slurm.holding import held_by, without_word
 from cohabit.backend.slurm.hostlist import NOTHING, expand, numbers
 from cohabit.backend.steered.shapes import UNFINISHED, Ended, ManagerJob, ManagerNode, ManagerWindow
 
@@ -112,7 +113,7 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
         _user(said.get("UserId", "")),
         said.get("JobName", ""),
         said.get("Command", ""),
-        said.get("Comment", ""),
+        without_word(said.get("Comment", "")),
         said.get("AdminComment", ""),
         said.get("Partition", ""),
         said.get("Dependency", ""),
@@ -144,6 +145,7 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
         at_most,
         _special(said),
         account=said.get("Account", ""),
+        held_by=held_by(said.get("Reason", ""), said.get("Comment", "")),
     )
 
 

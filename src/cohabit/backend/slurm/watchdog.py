@@ -1,6 +1,6 @@
 """The watchdog of a controller of Slurm (backend/steered/watchdog.py).
 
-`python -m cohabit.backend.slurm.watchdog LEASE CONF marked|all [CHANNEL]`
+`python -m cohabit.backend.slurm.watchdog LEASE CONF [CHANNEL]`
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from cohabit.backend.slurm.steering import SlurmManager
 from cohabit.backend.steered.watchdog import WatchdogCommand, guarded
 
 
-def watchdog_command(conf: str, held: str) -> WatchdogCommand:
-    """Return how to start it. `held`: the key of the site file."""
-    return WatchdogCommand("cohabit.backend.slurm.watchdog", (conf, held), LED)
+def watchdog_command(conf: str) -> WatchdogCommand:
+    """Return how to start it."""
+    return WatchdogCommand("cohabit.backend.slurm.watchdog", (conf,), LED)
 
 
 def main() -> None:
     """Run the process."""
-    lease, conf, held, *channel = sys.argv[1:]
-    guarded(Path(lease), lambda link: SlurmManager(Calls(conf, link=link)), held == "all", "".join(channel))
+    lease, conf, *channel = sys.argv[1:]
+    guarded(Path(lease), lambda link: SlurmManager(Calls(conf, link=link)), False, "".join(channel))
 
 
 if __name__ == "__main__":

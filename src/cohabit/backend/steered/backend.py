@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,21 +19,15 @@ from cohabit.agent.node.orders import order_division
 from cohabit.backend.protocol import ENDED, FAILED, NEVER, RUNNING, STOPPED, BackendError, Capabilities, Launch, Run
 from cohabit.backend.steered.contract import Manager, ManagerAway, ManagerRefused
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.marks import BACK, RUN, back_mark, is_run, read_mark, run_mark
+from cohabit.backend.steered.handback import give_back
+from cohabit.backend.steered.holds import holder
+from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
+from cohabit.backend.steered.marks import BACK, HELD, HOLD, NOTED, Mark, flag_of, is_run, read_mark, run_mark
 from cohabit.backend.steered.naming import Names, mates_of
+from cohabit.backend.steered.noting import FREED, note, stop_run
 from cohabit.backend.steered.patient import LONGEST_PAUSE_S, PAUSE_S, PatientManager
-from cohabit.backend.steered.shapes import Discovered, ManagerJob
-from cohabit.backend.steered.watcher import (
-    BACK_OFF_US,
-    ORDERED,
-    QUEUED,
-    RUNS,
-    STATUS,
-    Known,
-    Picture,
-    Watcher,
-    Wishes,
-)
+from cohabit.backend.steered.shapes import STATUS, Discovered, ManagerJob
+from cohabit.backend.steered.watcher import BACK_OFF_US, NodeFact, Watcher
 from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, StartRefused
 from cohabit.model.units import FOREVER, SECOND
@@ -69,7 +64,7 @@ class SteeredBackend:
         manager: Manager,
         found: Discovered,
         expected: Mapping[str, Expected] | None = None,
-        told: Mapping[int, str] | None = None,
+        told: Mapping[int, NodeFact] | None = None,
         poll_s: float = POLL_S,
         patience_s: float = PATIENCE_S,
         first: Sequence[Event] = (),
@@ -89,6 +84,7 @@ class SteeredBackend:
         self._look_s = 0.0  # how long the last look took
         self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: no look while a job is submitted
         self._to_do: list[tuple[str, str]] = []  # (what, job)
+        self._kept: set[str] = set()  # could not be given back yet
         self._events: list[Event] = list(first)
 
     # ---- life -------------------------------------------------------------------------------------------------------
@@ -118,14 +114,15 @@ class SteeredBackend:
     async def observe(self) -> list[Run]:
         """Return the state of the runs the core expects, from the manager alone; a job that has not begun is held
         again."""
-        jobs, runs = (await self._patient.insist(self.picture)).jobs, []
+        picture = await self._patient.insist(self.picture)
+        jobs, runs = picture.jobs, list[Run]()
         for name, (attempt, active, limit_us, confirmed, booked_mbs) in self._expected.items():
             job = jobs.get(name)
             same = job is not None and is_run(job.mark, attempt)
             if active and same and job is not None and job.waits and not job.held:
                 job = await self._patient.fence(name) or job
             if active and job is None:
-                runs.append(Run(name, attempt, ENDED, (await self._ask_accounting(name, attempt)).status))
+                runs.append(Run(name, attempt, ENDED, (await self._patient.ended(name, attempt)).status))
             elif job is None or not active or not same:
                 self._queued(name, job, attempt, limit_us)
                 runs += [Run(name, attempt, NEVER)] if active else []
@@ -133,17 +130,24 @@ class SteeredBackend:
                 self.watcher.take(job, attempt, RUNS).bandwidth_mbs = booked_mbs
                 runs.append(Run(name, attempt, RUNNING))
             elif job.waits:
-                self._queued(name, job, attempt, limit_us)
+                known = self._queued(name, job, attempt, limit_us)
+                if confirmed and job.held and not (flag_of(job.mark) or self.watcher.was_stopped(known, job)):
+                    self._events.append(known.park(HOLD))  # an operator's requeuehold, while we were away
                 runs.append(Run(name, attempt, ENDED, STOPPED) if confirmed else Run(name, attempt, NEVER))
             else:
                 runs.append(Run(name, attempt, ENDED, STATUS.get(job.state, FAILED)))
+        for known in self.watcher.known.values():
+            known.touched_s = max(known.touched_s, picture.begun_s)
         return runs
 
-    def _queued(self, name: str, job: ManagerJob | None, attempt: int, limit_us: int) -> None:
+    def _queued(self, name: str, job: ManagerJob | None, attempt: int, limit_us: int) -> Known:
         """Add a job that is in the core's queue; the first look reports what happened to it meanwhile."""
         known = Known(name) if job is None else self.watcher.take(job)
         known.attempt, known.limit_us = attempt, limit_us
         self.watcher.known[name] = known
+        if job is not None and holder(job):
+            self._events.append(known.park(NOTED))
+        return known
 
     # ---- facts ------------------------------------------------------------------------------------------------------
 
@@ -207,9 +211,10 @@ class SteeredBackend:
             log.warning("job %s %s: left to %s", name, why, self.manager.title)
         for name in wishes.stop:
             log.error("job %s runs where it should not and is queued again", name)
-        self._to_do += [("pass on", name) for name in wishes.pass_on]
+        self._to_do += [("pass on", name) for name in (*wishes.pass_on, *self._kept)]
         self._to_do += [("hold", name) for name in wishes.hold] + [("stop", name) for name in wishes.stop]
         self._to_do += [("take back", name) for name in wishes.take_back]
+        self._to_do += [(f"note {what}", name) for name, what in wishes.note.items()]
         self._to_do += [("ask", name) for name in wishes.vanished]
 
     async def _do(self) -> None:
@@ -218,14 +223,27 @@ class SteeredBackend:
             known = self.watcher.known.get(name)
             if what == "pass on":
                 await self._pass_on(name)
-            elif what in ("hold", "stop"):
-                await self._try(self.manager.hold if what == "hold" else self.manager.requeue_held, name)
+            elif what == "hold":
+                await self._try(self.manager.hold, name)
+            elif what == "stop":
+                await self._try(partial(stop_run, self.manager), name)
+            elif what.startswith("note "):
+                await self._try(partial(note, self.manager, what=what.removeprefix("note ")), name)
             elif what == "take back" and known is not None and known.phase == ORDERED:
                 await self._take_back(known)
             elif what == "ask" and known is not None:
-                self._events.append(await self._ask_accounting(name, known.attempt))
+                self._events.append(await self._patient.ended(name, known.attempt))
                 self.watcher.known.pop(name, None)
             self._to_do.pop(0)
+
+    def hold_on_purpose(self, names: Sequence[str], held: bool) -> None:
+        """Hold waiting jobs in the manager too, so that they stay held without us; or lift every hold but ours."""
+        for name in names:
+            known = self.watcher.known.get(name)
+            if known is not None and known.phase in (QUEUED, PARKED):
+                known.phase, known.parked_as, known.touched_s = PARKED if held else QUEUED, HOLD, time.time()
+                self._to_do.append((f"note {HOLD if held else FREED}", name))
+        self._soon.set()
 
     async def _try(self, call: Callable[[str], Awaitable[None]], name: str) -> None:
         known = self.watcher.known.get(name)
@@ -242,19 +260,19 @@ class SteeredBackend:
         """Give a job to the plain manager as its owner asked for it; a job with mates goes to its owner, held."""
         job = await self._patient.ask_job(name)
         if job is None or not job.waits:
+            self._kept.discard(name)
             return
-        mark, theirs, mates = read_mark(job.mark), self.names.theirs(name), mates_of(job, self.found.terms)
-        try:
-            if mark is not None and mark.kind == RUN:
-                await self.manager.unplace(theirs, mark.before, len(self.found.names), back_mark(mates))
-            if mates:  # as far as we know, it is of no use alone
-                await self.manager.give_to_owner(theirs, back_mark(mates))
-                return
-            if mark is None or mark.kind != RUN:
-                await self.manager.mark([theirs], BACK)
-            await self.manager.release([theirs])
-        except ManagerRefused as error:
-            log.warning("job %s could not be given back to %s: %s", name, self.manager.title, error)
+        mark = read_mark(job.mark) or Mark(HELD)
+        mark = mark._replace(mates=mates_of(job, self.found.terms))
+        why = await give_back(self.manager, job, self.names.theirs(name), mark, len(self.found.names))
+        if why:
+            if name not in self._kept:
+                log.warning(
+                    "job %s could not be given back to %s and is tried again: %s", name, self.manager.title, why
+                )
+            self._kept.add(name)
+        else:
+            self._kept.discard(name)
 
     async def _take_back(self, known: Known) -> None:
         """Hold a released job again that the manager does not start: another decision is due."""
@@ -265,18 +283,6 @@ class SteeredBackend:
             reason = f"{self.manager.title} did not start it: {known.kept_by or 'no reason given'}"
             log.warning("job %s is decided upon anew; %s", known.name, reason)
             self._events.append(StartRefused(known.name, known.attempt, reason, BACK_OFF_US))
-
-    async def _ask_accounting(self, name: str, attempt: int) -> JobFinished:
-        """Return how a run ended that the manager has forgotten. Without accounting this is unknown, and the run
-        counts as failed, for it must not run twice."""
-        try:
-            one = await self.manager.ended(self.names.theirs(name))
-        except ManagerAway:
-            one = None
-        if one is None:
-            log.warning("nobody knows how job %s ended: %s has forgotten it", name, self.manager.title)
-            return JobFinished(name, attempt, FAILED, reason=f"{self.manager.title} has forgotten how it ended")
-        return JobFinished(name, attempt, STATUS.get(one.state, FAILED), one.exit_status, one.exit_signal)
 
     # ---- orders -----------------------------------------------------------------------------------------------------
 
@@ -306,6 +312,8 @@ class SteeredBackend:
             raise BackendError(f"{self.manager.title} does not have this job any more")
         if known.attempt >= order.attempt and known.phase != QUEUED:
             return  # the same order again
+        if known.phase == PARKED:
+            raise BackendError("somebody holds it", 1)
         known.take_down(order, self.found)
         if order.fuse_us < FOREVER:  # on the disk before the run can begin
             self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)
@@ -386,7 +394,8 @@ class SteeredBackend:
                 if job.waits:
                     self._stopped(known, job)
                     return
-            stop = self.manager.requeue_held if job is not None and job.requeue else self.manager.cancel
+            requeue = job is not None and job.requeue
+            stop = partial(stop_run, self.manager) if requeue else self.manager.cancel
             await self._patient.insist(lambda: stop(self.names.theirs(job_id)))
         except ManagerRefused as error:
             job = await self._patient.job(job_id)

@@ -1,7 +1,8 @@
 """Give every job held for us back to the plain manager, as its owner asked for it. Needs no controller and no journal.
 
-A job with mates elsewhere is given to its owner instead, held: the plain manager cannot start it together with them,
-and only its owner knows whether it is useful alone. Running jobs are not touched. Doing it twice does no harm.
+What others hold stays held, for them. A job with mates elsewhere is given to its owner instead, held: the plain manager
+cannot start it together with them, and only its owner knows whether it is useful alone. Running jobs are not touched.
+Doing it twice does no harm.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cohabit.backend.steered.contract import Manager, ManagerRefused
+from cohabit.backend.steered.holds import holder, is_administrators
 from cohabit.backend.steered.marks import BACK, HELD, RUN, Mark, back_mark, read_mark, wished_mates
 from cohabit.backend.steered.shapes import ManagerJob
 
@@ -22,6 +24,7 @@ class Handed(NamedTuple):
     released: tuple[str, ...]
     failed: dict[str, str]  # job -> what the manager said
     to_owners: tuple[str, ...] = ()  # those with mates: held for their owners
+    left_held: tuple[str, ...] = ()  # those that others held
 
 
 async def hand_back(manager: Manager, partitions: Sequence[str], all_held: bool = False) -> Handed:
@@ -31,24 +34,17 @@ async def hand_back(manager: Manager, partitions: Sequence[str], all_held: bool 
     if not found:
         return Handed((), {})
     most, failed = len(await manager.nodes()), dict[str, str]()
-    plain = [job.name for job, mark in found if mark.kind == HELD and not mark.mates]
-    for at in range(0, len(plain), AT_ONCE):
-        await _all_or_each(manager, plain[at : at + AT_ONCE], failed)
+    plain = [job.name for job, mark in found if mark.kind == HELD and not mark.mates and not holder(job)]
+    each = await _not_at_once(manager, plain)
     for job, mark in found:
-        try:
-            if mark.mates and not job.held:
-                await manager.hold(job.name)  # it is about to start, and its mates are not
-            if mark.kind == RUN:
-                await manager.unplace(job.name, mark.before, most, back_mark(mark.mates))
-            if mark.mates:
-                await manager.give_to_owner(job.name, back_mark(mark.mates))
-            elif mark.kind == RUN and job.held:
-                await manager.release([job.name])
-        except ManagerRefused as error:
-            await _failed(manager, job.name, error, failed)
-    done = [(job.name, mark.mates) for job, mark in found if job.name not in failed]
+        if (job.name in each or job.name not in plain) and (why := await give_back(manager, job, job.name, mark, most)):
+            failed[job.name] = why
+    done = [(job.name, mark.mates, holder(job)) for job, mark in found if job.name not in failed]
     return Handed(
-        tuple(name for name, mates in done if not mates), failed, tuple(name for name, mates in done if mates)
+        tuple(name for name, mates, others in done if not mates and not others),
+        failed,
+        tuple(name for name, mates, _ in done if mates),
+        tuple(name for name, mates, others in done if others and not mates),
     )
 
 
@@ -62,24 +58,45 @@ def _ours(job: ManagerJob, partitions: Sequence[str], all_held: bool) -> Mark | 
     return None
 
 
-async def _all_or_each(manager: Manager, names: Sequence[str], failed: dict[str, str]) -> None:
-    """Release all in two calls; if the manager refuses one of them, one by one."""
-    try:
-        await manager.mark(names, BACK)
-        await manager.release(names)
-        return
-    except ManagerRefused:
-        pass
-    for name in names:
+async def _not_at_once(manager: Manager, names: Sequence[str]) -> set[str]:
+    """Give back all of these in two calls per hundred; return those of calls the manager refused."""
+    rest = set[str]()
+    for at in range(0, len(names), AT_ONCE):
+        some = names[at : at + AT_ONCE]
         try:
-            await manager.mark([name], BACK)
+            await manager.mark(some, BACK)
+            await manager.release(some)
+        except ManagerRefused:
+            rest.update(some)
+    return rest
+
+
+async def give_back(manager: Manager, job: ManagerJob, name: str, mark: Mark, most_nodes: int) -> str:
+    """Give one job to the plain manager; return why it still waits held for us, empty: it does not.
+
+    A manager may refuse to change a job that can never run and yet let it go: each step is tried, and the job asked."""
+    text, said, kept = back_mark(mark.mates), list[str](), is_administrators(job)
+    try:
+        if mark.mates and not job.held:
+            await manager.hold(name)  # it is about to start, and its mates are not
+        if mark.kind == RUN:
+            await manager.unplace(name, mark.before, most_nodes, text)
+        elif not mark.mates or kept:
+            await manager.mark([name], text)
+    except ManagerRefused as error:
+        said.append(str(error))
+    try:
+        if (mark.mates or holder(job)) and not kept:
+            await manager.give_to_owner(name, text)
+        elif job.held and not kept:
             await manager.release([name])
-        except ManagerRefused as error:
-            await _failed(manager, name, error, failed)
-
-
-async def _failed(manager: Manager, name: str, error: ManagerRefused, failed: dict[str, str]) -> None:
-    """Record a failure unless the job is gone or runs: the kill switch and the watchdog may act at the same time."""
-    job = await manager.job(name)
-    if job is not None and job.waits:
-        failed[name] = str(error)
+        if not said:
+            return ""
+    except ManagerRefused as error:
+        said.append(str(error))
+    after = await manager.job(name)  # gone or running: the kill switch and the watchdog may act at the same time
+    if after is None or not after.waits:
+        return ""
+    now = read_mark(after.mark)
+    still_ours = now is not None and now.kind != BACK
+    return said[-1] if still_ours or (after.held and not (mark.mates or holder(job))) else ""

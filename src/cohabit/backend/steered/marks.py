@@ -9,8 +9,15 @@ the job: in Slurm the administrators' comment, in Grid Engine the job's context.
                                                  :cores where it may share cores with other jobs of ours
     cohabit:back                                 given back to the plain manager, not ours any more
 
-Behind each, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the core knows
-it by the name its group gives it. Any other comment is foreign and is never changed: such a job is left to the
+Behind each of the first three, what is known of holds (holds.py):
+
+    +stop   we stop its run, and leave it held
+    +hold   held on purpose, through Cohabit or by an operator who requeued it held
+    +noted  somebody holds it, as the manager's own records say; the core knows
+    +free   an administrator has lifted such a hold, and it waits for us again (written by job_submit.lua)
+
+Behind all that, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the core
+knows it by the name its group gives it. Any other comment is foreign and is never changed: such a job is left to the
 manager.
 """
 
@@ -23,8 +30,9 @@ from cohabit.model.job import WORKLOAD_TYPES
 
 HELD, RUN, BACK = "cohabit:held", "cohabit:run", "cohabit:back"
 OPEN = f"{HELD}:open"
+STOP, HOLD, NOTED, FREE = "stop", "hold", "noted", "free"
 WHOLE, SHARED, CORES = "whole", "shared", "cores"
-_TYPE = re.compile(r"cohabit:type=([a-z]{1,16})(?![a-z])")
+_TYPE = re.compile(r"cohabit:type=([^\s,;]*)")
 _WISH = re.compile(r"cohabit:mates=([A-Za-z0-9._-]{1,60})(?![A-Za-z0-9._-])")
 
 
@@ -52,6 +60,7 @@ class Mark(NamedTuple):
     before: Before = Before()
     mates: str = ""  # its group
     open: bool = False  # no largest number of nodes was named
+    flag: str = ""  # STOP, HOLD, NOTED or FREE
 
 
 def held_mark(mates: str = "", any_nodes: bool = False) -> str:
@@ -82,20 +91,42 @@ def stated_type(comment: str) -> str:
     return found.group(1) if found is not None and found.group(1) in WORKLOAD_TYPES else ""
 
 
+def unknown_type(comment: str) -> str:
+    """Return what its owner states as type of work if that is none (`cohabit:type=foo`); empty: nothing, or known."""
+    found = _TYPE.search(comment)
+    return "" if found is None or found.group(1) in WORKLOAD_TYPES else found.group(0)
+
+
 def read_mark(text: str) -> Mark | None:
     """Parse a mark; None if it is not ours."""
     text, _, mates = text.partition("@")
+    text, _, flag = text.partition("+")
+    if flag not in ("", STOP, HOLD, NOTED, FREE):
+        return None
     if text in (HELD, OPEN, BACK):
-        return Mark(BACK if text == BACK else HELD, mates=mates, open=text == OPEN)
+        return Mark(BACK if text == BACK else HELD, mates=mates, open=text == OPEN, flag=flag)
     kind, _, rest = text.partition(f"{RUN}:")
     parts = rest.split(":")
     if kind or len(parts) not in (4, 5) or parts[4:] not in ([], [WHOLE], [SHARED], [CORES]):
         return None
     try:
         least, _, most = parts[1].partition("-")
-        return Mark(RUN, int(parts[0]), Before(int(least), int(most), int(parts[2]), int(parts[3]), *parts[4:]), mates)
+        before = Before(int(least), int(most), int(parts[2]), int(parts[3]), *parts[4:])
+        return Mark(RUN, int(parts[0]), before, mates, flag=flag)
     except ValueError:
         return None
+
+
+def flagged(text: str, flag: str) -> str:
+    """Return the mark with this flag in place of any other; empty: without one."""
+    base, at, mates = text.partition("@")
+    return base.partition("+")[0] + (f"+{flag}" if flag else "") + at + mates
+
+
+def flag_of(text: str) -> str:
+    """Return the flag of a mark; empty: none, or not our mark."""
+    mark = read_mark(text)
+    return "" if mark is None else mark.flag
 
 
 def is_run(text: str, attempt: int) -> bool:

@@ -8,10 +8,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from cohabit.backend.protocol import BackendError
+from cohabit.backend.protocol import FAILED, BackendError
 from cohabit.backend.steered.contract import Manager, ManagerAway, ManagerRefused
 from cohabit.backend.steered.naming import Names
-from cohabit.backend.steered.shapes import ManagerJob
+from cohabit.backend.steered.shapes import STATUS, ManagerJob
+from cohabit.model.event import JobFinished
 
 PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0  # while the manager does not answer
 STOP_S = 120.0  # a manager asks a run to end before it kills it
@@ -67,6 +68,18 @@ class PatientManager:
         except ManagerRefused as error:
             log.warning("job %s cannot be held: %s", name, error)
         return await self.job(name)
+
+    async def ended(self, name: str, attempt: int) -> JobFinished:
+        """Return how a run ended that the manager has forgotten. Without accounting this is unknown, and the run
+        counts as failed, for it must not run twice."""
+        try:
+            one = await self.manager.ended(self.names.theirs(name))
+        except ManagerAway:
+            one = None
+        if one is None:
+            log.warning("nobody knows how job %s ended: %s has forgotten it", name, self.manager.title)
+            return JobFinished(name, attempt, FAILED, reason=f"{self.manager.title} has forgotten how it ended")
+        return JobFinished(name, attempt, STATUS.get(one.state, FAILED), one.exit_status, one.exit_signal)
 
     async def until_off_nodes(self, name: str) -> ManagerJob | None:
         """Wait until the job is off its nodes and return its state; None if the manager has forgotten it."""

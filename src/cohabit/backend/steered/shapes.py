@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cohabit.backend.protocol import CANCELLED, DONE, KILLED, LOST
 from cohabit.model.cluster import Cluster
 from cohabit.model.group import Group
 
@@ -20,6 +21,12 @@ ON_NODES = (RUNNING, SUSPENDED, "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALI
 # States in which it waits, besides PENDING: it was stopped and will be queued.
 WAITING = (PENDING, "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 UNFINISHED = (*WAITING, *ON_NODES)  # an end reported for such a job is only expected
+# What a run that ended in such a state counts as; in any other: failed.
+STATUS = {
+    "COMPLETED": DONE, "CANCELLED": CANCELLED, "TIMEOUT": KILLED, "DEADLINE": KILLED, "NODE_FAIL": LOST,
+    "BOOT_FAIL": LOST, "REVOKED": CANCELLED,
+}  # fmt: skip
+BY_OWNER, BY_ADMINISTRATOR = "its owner", "an administrator"  # holds that are not ours
 # How a job that did not ask for whole nodes gets them: asked for as such, or by all of a node's cores. "": not at all.
 # Of Slurm only 22.05 gives all cores to every job; others give the cores of its tasks, or never start it.
 BY_REQUEST, BY_CORES, NOT_WHOLE = "request", "cores", ""
@@ -69,6 +76,7 @@ class ManagerJob(msgspec.Struct, frozen=True):
     special: tuple[str, ...] = ()  # what it asks for that only the manager understands
     mates: str = ""  # its group; `name` is then its name in the group
     account: str = ""  # Slurm's account, or Grid Engine's project
+    held_by: str = ""  # who else than us holds it, as far as the manager's records tell
 
     @property
     def waits(self) -> bool:
@@ -125,6 +133,7 @@ class Terms(NamedTuple):
     memory: bool = False  # the manager books memory
     domain: str = ""  # our name among mates elsewhere; empty: there are none
     group_of: Callable[[str], Group | None] = no_group  # the group of that name
+    since_s: float = 0.0  # of all held jobs only what was submitted since then, and it gets a mark; 0: all, without
 
 
 @dataclass(frozen=True)
@@ -140,3 +149,5 @@ class Discovered:
     whole_by: str = BY_CORES
     core_jobs: int = 1  # jobs that may share a core, if they ask for that
     shares_cores: bool = False  # the policy makes use of it
+    mpi: tuple[str, ...] | None = None  # how the manager can start ranks of MPI; None: not known
+    owners_holds_seen: bool = True  # an owner's hold of a job that we hold can be seen

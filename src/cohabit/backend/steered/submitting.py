@@ -42,6 +42,17 @@ class Extra(NamedTuple):
     first_line: str = "#!"  # of its script, up to the interpreter: the threshold for a job with mates
 
 
+class Start(NamedTuple):
+    """How a script starts the command."""
+
+    lines: str = ""  # of shell, before
+    words: str = ""  # before the command, on its line
+    command: tuple[str, ...] | None = None  # another one; None: the job's
+
+
+AS_IT_IS = Start()
+
+
 class OfManager(NamedTuple):
     """Variables that a manager sets for a job."""
 
@@ -50,20 +61,35 @@ class OfManager(NamedTuple):
     task: str  # the one with the number of the member
 
 
-def script_of(job: Job, launch: Launch, variables: OfManager, first_line: str, login: Mapping[str, str]) -> str:
+def script_of(
+    job: Job,
+    launch: Launch,
+    variables: OfManager,
+    first_line: str,
+    login: Mapping[str, str],
+    start: Start = AS_IT_IS,
+) -> str:
     """Return the script of a job. `login`: what a login of its owner sets. InputError: as for `batch_script`."""
     first, count, members = job.array_first, job.array_count, ""
     if count:
         names = {"array": variables.array, "task": variables.task}
         members = _OF_MEMBERS.format(first=first, last=first + count - 1, count=count, **names)
     environment = {"PATH": PATH, **login, **launch.environment}
-    return batch_script(first_line, environment, variables.kept, members, launch.command)
+    command = launch.command if start.command is None else start.command
+    lines = members + start.lines
+    return batch_script(first_line, environment, variables.kept, lines, command, start.words)
 
 
 def batch_script(
-    first_line: str, environment: Mapping[str, str], of_manager: re.Pattern[str], lines: str, command: Sequence[str]
+    first_line: str,
+    environment: Mapping[str, str],
+    of_manager: re.Pattern[str],
+    lines: str,
+    command: Sequence[str],
+    words: str = "",
 ) -> str:
-    """Return the script. `of_manager`: names that keep the manager's value; `lines`: more of it, before the command.
+    """Return the script. `of_manager`: names that keep the manager's value; `lines`: more of it, before the command;
+    `words`: of shell, that start the command.
     InputError: this environment cannot be given to a job."""
     check_environment(environment)
     told, passed = [], []
@@ -77,7 +103,7 @@ def batch_script(
         else:
             told.append(f"export {key}={shlex.quote(value)}\n")
     through = f"/usr/bin/env {shlex.join(passed)} " if passed else ""
-    return f"{first_line}/bin/sh\n{''.join(told)}{lines}exec {through}{shlex.join(command)}\n"
+    return f"{first_line}/bin/sh\n{''.join(told)}{lines}exec {through}{words}{shlex.join(command)}\n"
 
 
 def check_environment(environment: Mapping[str, str]) -> None:

@@ -6,9 +6,10 @@ core's processes are the manager's CPUs.
 
 from __future__ import annotations
 
+from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark, stated_type
 from cohabit.backend.steered.shapes import ManagerJob, Terms
-from cohabit.model.job import Job
+from cohabit.model.job import GAIN, NEVER, Job
 from cohabit.model.profile import owner_of
 from cohabit.model.units import DAY, SECOND
 
@@ -22,13 +23,20 @@ def is_ours(job: ManagerJob, terms: Terms) -> bool:
     if not (job.waits and job.held and job.partition in terms.partitions):
         return False
     mark = read_mark(job.mark)
-    return (mark is not None and mark.kind in (HELD, RUN)) or (terms.all_held and not job.mark)
+    if mark is not None:
+        return mark.kind in (HELD, RUN)
+    return terms.all_held and not job.mark and job.submit_s >= terms.since_s and not holder(job)
 
 
-def may_run(job: ManagerJob, now_s: float) -> bool:
-    """Return whether its dependencies are met and its begin time has passed; a delay after a requeue does not
-    count."""
-    return not job.dependency and (job.restarts > 0 or job.begin_s <= now_s)
+def is_others(job: ManagerJob, terms: Terms) -> bool:
+    """Return whether somebody held the job before every held job was ours, or it is an administrator's hold."""
+    waits = terms.all_held and not job.mark and job.waits and job.held and job.partition in terms.partitions
+    return waits and not is_ours(job, terms)
+
+
+def has_come(job: ManagerJob, now_s: float) -> bool:
+    """Return whether its begin time has passed; a delay after a requeue does not count."""
+    return job.restarts > 0 or job.begin_s <= now_s
 
 
 def why_not(job: ManagerJob, terms: Terms) -> str:
@@ -82,35 +90,42 @@ def shape_of(job: ManagerJob) -> tuple[object, ...]:
 def job_of(job: ManagerJob, terms: Terms) -> Job:
     """Return the job for the core; `why_not` was empty."""
     before, per_task = before_of(job), job.cpus_per_task
-    cpus = max(job.tasks * per_task, 1)
-    cpus = -(-cpus // terms.threads) * terms.threads
+    cpus = _whole_cores(max(job.tasks * per_task, 1), terms)
     needed = -(-cpus // terms.node_cpus)  # nodes, if packed
-    whole, single = 0, before.most == 1
+    nodes, single = 0, before.most == 1
     if per_task > 1 and needed > 1:
-        whole = -(-job.tasks // (terms.node_cpus // per_task))  # a task cannot be split between nodes
+        nodes = -(-job.tasks // (terms.node_cpus // per_task))  # a task cannot be split between nodes
     elif per_task > 1:
         single = True
     if before.most > 1 and (before.most > needed or job.tasks_per_node):
-        whole = before.most
+        nodes = before.most
     elif job.tasks_per_node and not single:
-        whole = -(-job.tasks // job.tasks_per_node)
+        nodes = -(-job.tasks // job.tasks_per_node)
+    if nodes:  # so many tasks on each, and at least one
+        cpus = nodes * _whole_cores(max(-(-job.tasks // nodes) * per_task, 1), terms)
+    single = single and not nodes
     return Job(
         job.name,
         limit_of(job),
         cpus,
-        whole,
-        _memory(job, cpus, terms) if terms.memory else 0,
+        nodes,
+        _memory(job, cpus // nodes if nodes else cpus, terms) if terms.memory else 0,
         job.user,
         _program(job, terms),
         job.partition,
         requeue=job.requeue,
-        exclusive=asked_whole(job) or bool(whole),
-        single_node=single and not whole,
+        exclusive=asked_whole(job),
+        single_node=single,
         mates=terms.group_of(job.mates) if job.mates else None,
         profile_owner=owner_of(job.user),
         account=job.account,
         workload_type=stated_type(job.comment),
+        spread=NEVER if nodes or before.most else GAIN,
     )
+
+
+def _whole_cores(cpus: int, terms: Terms) -> int:
+    return -(-cpus // terms.threads) * terms.threads
 
 
 def limit_of(job: ManagerJob) -> int:

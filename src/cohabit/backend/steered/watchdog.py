@@ -28,6 +28,7 @@ from cohabit.backend.steered.fuses import Fuse, boot_us, read_fuses
 from cohabit.backend.steered.handback import hand_back
 from cohabit.backend.steered.lease import fuse_file, open_closed, read_lease, real, watch_file
 from cohabit.backend.steered.marks import is_run
+from cohabit.backend.steered.noting import stop_run
 from cohabit.launcher.process import Begun
 
 LOOK_S = 0.5
@@ -75,13 +76,14 @@ def start_watchdog(lease: Path, command: WatchdogCommand, channel: int = -1) -> 
 async def watch(lease_path: Path, manager: Manager, all_held: bool) -> None:
     """Watch until the lease is over, everything has been given back and no fuse is left."""
     burner, lease, given = _Burner(lease_path, manager), read_lease(lease_path), False
+    failed = dict[str, str]()  # what could not be given back, as far as it was said
     while _is_there(lease_path.parent):  # without its folder the lease is not in use any more
         if await burner.look():
             given = False  # runs that were stopped after the lease wait, too
         lease = read_lease(lease_path) or lease
         runs = lease is not None and lease.runs(time.time())
         if not runs and not given:
-            given = await _give_back(manager, () if lease is None else lease.partitions, all_held)
+            given = await _give_back(manager, () if lease is None else lease.partitions, all_held, failed)
         elif not runs and not burner.waits:
             return
         else:
@@ -97,17 +99,25 @@ def _is_there(folder: Path) -> bool:
         return False
 
 
-async def _give_back(manager: Manager, partitions: tuple[str, ...], all_held: bool) -> bool:
-    log.warning("the lease is over: held jobs go back to %s", manager.title)
+async def _give_back(manager: Manager, partitions: tuple[str, ...], all_held: bool, failed: dict[str, str]) -> bool:
+    """Give jobs back; return whether none is left that could not be. `failed`: those that were said before."""
+    if not failed:
+        log.warning("the lease is over: held jobs go back to %s", manager.title)
     try:
         handed = await hand_back(manager, partitions, all_held)
     except ManagerAway as error:
         log.warning("%s does not answer (%s); it is asked again", manager.title, error)
         return False
-    log.warning("%d jobs were given back, %d with mates to their owners", len(handed.released), len(handed.to_owners))
+    if not failed or handed.released or handed.to_owners:
+        log.warning(
+            "%d jobs were given back, %d with mates to their owners", len(handed.released), len(handed.to_owners)
+        )
     for name, why in handed.failed.items():
-        log.error("job %s was not: %s", name, why)
-    return True
+        if failed.get(name) != why:
+            log.error("job %s could not be given back and is tried again: %s", name, why)
+    failed.clear()
+    failed.update(handed.failed)
+    return not failed
 
 
 class _Burner:
@@ -139,7 +149,7 @@ class _Burner:
             if job.waits and not job.held:
                 await self._manager.hold(name)
             elif job.runs:
-                await (self._manager.requeue_held(name) if job.requeue else self._manager.cancel(name))
+                await (stop_run(self._manager, name) if job.requeue else self._manager.cancel(name))
             else:
                 return
             log.warning("job %s was stopped: its mates were not heard in time", name)

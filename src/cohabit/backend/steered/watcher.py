@@ -7,58 +7,68 @@ runs no command.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
-from cohabit.backend.protocol import CANCELLED, DONE, FAILED, KILLED, LOST, STOPPED
+from cohabit.backend.protocol import FAILED, STOPPED
 from cohabit.backend.steered.closings import Closings
-from cohabit.backend.steered.marks import BACK, CORES, SHARED, WHOLE, Before, read_mark
+from cohabit.backend.steered.dependencies import MET, NEVER, NEVER_MET, Others, is_changed, terms_of
+from cohabit.backend.steered.holds import holder
+from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
+from cohabit.backend.steered.latency import Latency
+from cohabit.backend.steered.marks import (
+    BACK,
+    FREE,
+    HOLD,
+    NOTED,
+    STOP,
+    flag_of,
+    read_mark,
+    unknown_type,
+)
+from cohabit.backend.steered.noting import FREED, NEW
 from cohabit.backend.steered.shapes import (
-    BY_CORES,
-    BY_REQUEST,
-    Discovered,
+    STATUS,
     ManagerJob,
-    ManagerNode,
-    ManagerWindow,
     Terms,
 )
 from cohabit.backend.steered.translate import (
     asked_whole,
     before_of,
+    has_come,
+    is_others,
     is_ours,
     job_of,
     limit_of,
-    may_run,
     shape_of,
     why_not,
 )
-from cohabit.model.command import StartJob
 from cohabit.model.event import (
     Event,
     JobCancelled,
     JobChanged,
     JobFinished,
-    JobHeld,
     JobReleased,
     JobStarted,
     JobSubmitted,
     NodeDown,
     NodeDrained,
     NodeUp,
+    NodeUsed,
     StartRefused,
 )
+from cohabit.model.job import WORKLOAD_TYPES
 from cohabit.model.units import SECOND
 
-QUEUED, PARKED, ORDERED, RUNS = "queued", "parked", "ordered", "runs"  # parked: held on purpose by a user or operator
+TYPES = ", ".join(WORKLOAD_TYPES)
+log = logging.getLogger(__name__)
+
 UP, DRAINED, DOWN = "up", "drained", "down"
-STATUS = {
-    "COMPLETED": DONE, "CANCELLED": CANCELLED, "TIMEOUT": KILLED, "DEADLINE": KILLED, "NODE_FAIL": LOST,
-    "BOOT_FAIL": LOST, "REVOKED": CANCELLED,
-}  # fmt: skip
 GONE = ("DOWN", "FAIL", "FAILING", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "FUTURE", "ERROR")
 UNFIT = ("DRAIN", "DRAINED", "DRAINING", "UNKNOWN", "NOT_RESPONDING", "NO_RESPOND", "MAINT", "MAINTENANCE", "RESERVED",
          "REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_UP", "POWER_UP", "INVALID_REG")  # fmt: skip
+NodeFact = NodeUp | NodeUsed | NodeDrained | NodeDown
 _NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
     UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
 }  # fmt: skip
@@ -68,73 +78,6 @@ TROUBLE = {
     "NODE_FAIL": "its node was lost", "BOOT_FAIL": "its node did not boot", "DEADLINE": "its deadline had passed",
     "OUT_OF_MEMORY": "it went over its memory", "PREEMPTED": "{title} preempted it",
 }  # fmt: skip
-
-
-@dataclass
-class Known:
-    """A job the core has."""
-
-    name: str
-    phase: str = QUEUED
-    attempt: int = 0
-    nodes: tuple[str, ...] = ()  # where it was ordered to run, and what it must get
-    before: Before = field(default_factory=Before)
-    limit_us: int = 0
-    shape: tuple[object, ...] = ()
-    restarts: int = 0
-    touched_s: float = 0.0  # when we last acted on it: older pictures say nothing about it
-    busy: bool = False  # an order about it is being carried out
-    to_place: bool = False  # the manager did not answer: repeat the order
-    cores: int = 0  # on each node, of that order
-    bandwidth_mbs: int = 0  # booked on each node, by that order
-    stopping: bool = False  # we have stopped its run
-    mates: str = ""  # the group it belongs to
-    ordered_s: float = 0.0  # when its start was ordered; Unix time, as managers have it
-    waits_since_s: float = 0.0  # the same on the monotonic clock
-    kept_by: str = ""  # why the manager has not started it yet, in its words
-    awaits: bool = False  # it depends on other jobs, and the core knows
-    asked_whole: bool = False  # its owner wants nodes for itself
-
-    def take_down(self, order: StartJob, found: Discovered) -> None:
-        """Record where the job is to run, and with how much of each node. Of whole nodes it asks for no more cores than
-        it needs: a job with a number of tasks per node, or of CPUs per task, would never start (Slurm, all versions but
-        22.05)."""
-        numbers = [number for first, count in order.nodes for number in range(first, first + count)]
-        self.nodes = tuple(found.names[number] for number in numbers)
-        whole, by = order.exclusive or not order.cores, found.whole_by
-        self.cores, self.bandwidth_mbs = order.cores, order.bandwidth_mbs
-        if whole and by == BY_CORES and not self.asked_whole:
-            self.cores = min(found.cpus[number] for number in numbers)
-        elif whole:
-            self.cores = max(-(-self.before.cpus // len(numbers)), 1)
-        if whole and by == BY_REQUEST and not self.asked_whole:
-            self.before = self.before._replace(made=WHOLE)
-        elif self.before.made in (WHOLE, SHARED):
-            self.before = self.before._replace(made=SHARED)
-        elif found.shares_cores and not whole:
-            self.before = self.before._replace(made=CORES)
-
-
-@dataclass
-class Wishes:
-    """Actions to be taken in the manager."""
-
-    pass_on: dict[str, str] = field(default_factory=dict)  # job -> why it is left to the manager
-    take_back: list[str] = field(default_factory=list)  # released, not started: hold them again
-    hold: list[str] = field(default_factory=list)  # back in the queue, waiting for a decision
-    stop: list[str] = field(default_factory=list)  # runs where it must not
-    vanished: list[str] = field(default_factory=list)  # was running, and the manager does not know it any more
-    said: list[str] = field(default_factory=list)  # for the operator
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The part of the manager that we look at; the look began at this instant (Unix time)."""
-
-    begun_s: float
-    jobs: Mapping[str, ManagerJob]
-    nodes: Sequence[ManagerNode]
-    windows: Sequence[ManagerWindow] = ()
 
 
 class Watcher:
@@ -158,14 +101,17 @@ class Watcher:
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; kept until the manager forgets them
         self.over: set[str] = set()  # names the core has had and will never take again
+        self._said: set[str] = set()  # held jobs that are not ours
         self.lasted: dict[tuple[str, int], float] = {}  # seconds, of runs whose end was reported
-        self.told = [UP] * len(node_names)
+        self.latency, self._begun_s, self._now_s = Latency(), 0.0, 0.0  # since when we look, and when we last did
+        self.told: list[NodeFact] = [NodeUp(number) for number in range(len(node_names))]
         self.back_s = 0.0  # since when the manager answers again; it may have forgotten the last orders before that
 
     def look(self, picture: Picture) -> tuple[list[Event], Wishes]:
         """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
         facts: list[Event] = []
         wishes = Wishes()
+        self._now_s, self._begun_s = picture.begun_s, self._begun_s or picture.begun_s
         for known in list(self.known.values()):
             if not known.busy and picture.begun_s > known.touched_s:
                 facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
@@ -177,10 +123,10 @@ class Watcher:
 
     def away(self) -> list[Event]:
         """Handle a manager that does not answer: no job can be started on any node or promised to mates elsewhere."""
-        up = [number for number, state in enumerate(self.told) if state == UP]
-        for number in up:
-            self.told[number] = DRAINED
-        return [NodeDrained(number) for number in up]
+        facts = [NodeDrained(one.node) for one in self.told if isinstance(one, NodeUp | NodeUsed)]
+        for one in facts:
+            self.told[one.node] = one
+        return list[Event](facts)
 
     def _forget(self, name: str) -> list[Event]:
         """Drop a job that is not ours any more."""
@@ -203,23 +149,36 @@ class Watcher:
         if (mark := read_mark(job.mark)) is not None and mark.kind == BACK:
             wishes.said.append(f"job {known.name} was given back when the lease was over")
             return self._forget(known.name)
-        if known.phase == PARKED:
-            if job.held:
-                return []
-            wishes.hold.append(known.name)
+        flag = flag_of(job.mark)
+        if known.phase == PARKED and job.held and (holder(job) or not flag):
+            if not flag:
+                wishes.note[known.name] = known.parked_as
+            return []
+        if known.phase == PARKED or (flag in (NOTED, FREE) and not holder(job)):
+            wishes.note[known.name] = FREED
             known.phase = QUEUED
             return [JobReleased(known.name)]
         if not job.held:
             wishes.said.append(f"job {known.name} was released by somebody; it is {self._title}'s own now")
             return self._forget(known.name)
+        if who := holder(job):
+            wishes.said.append(f"job {known.name} is held by {who}, and waits until that is lifted")
+            return self._park(known, job, wishes)
         return self._queued(known, job, wishes)
+
+    def _park(self, known: Known, job: ManagerJob, wishes: Wishes) -> list[Event]:
+        """Leave a job alone that somebody holds; its mark says so, for a later controller."""
+        held = known.park(NOTED if holder(job) else HOLD)
+        if not flag_of(job.mark):
+            wishes.note[known.name] = known.parked_as
+        return [held]
 
     def _queued(self, known: Known, job: ManagerJob, wishes: Wishes) -> list[Event]:
         new = not known.attempt and (why_not(job, self.terms) or before_of(job) != known.before)
         if shape_of(job) != known.shape or new:
             wishes.pass_on[known.name] = "was changed by its owner"
             return self._forget(known.name)
-        if not known.awaits and not may_run(job, float("inf")):
+        if is_changed(known.depends, job):
             wishes.pass_on[known.name] = f"depends on others now ({job.dependency})"
             return self._forget(known.name)
         limit_us = limit_of(job)
@@ -248,20 +207,25 @@ class Watcher:
                 known.phase = QUEUED
                 return [StartRefused(*key, "it began too late beside its mates", 1)]
             known.phase, known.restarts = RUNS, job.restarts
+            self.latency.started(known.ordered_s, job.start_s)
             return [JobStarted(*key)]
         if not job.waits:
             self.known.pop(known.name)
             return [*([JobStarted(*key)] if job.nodes else []), self._finished(known, job)]
-        if job.held and not known.to_place and self._burnt(known.name, known.attempt):
+        held = job.held and (not known.to_place or bool(holder(job)))  # what is not placed yet is held by us
+        if held and self._burnt(known.name, known.attempt):
             known.phase = QUEUED
             return [StartRefused(*key, "its mates were not heard before it began", 1)]
-        if job.held and not known.to_place and self._forgotten(known, job):
+        if held and self._forgotten(known, job) and not holder(job):
             known.to_place = True  # the manager came back without our last order
             return []
-        if job.held and not known.to_place:
-            known.phase = PARKED
+        if held:
+            known.to_place = False
             wishes.said.append(f"job {known.name} was held by somebody while it was about to start")
-            return [StartRefused(*key, "somebody holds it", 1), JobHeld(known.name)]
+            return [StartRefused(*key, "somebody holds it", 1), *self._park(known, job, wishes)]
+        if job.reason == NEVER_MET:
+            wishes.pass_on[known.name] = f"will never meet its dependency ({NEVER_MET}: {job.dependency})"
+            return [StartRefused(*key, job.reason, 1), *self._forget(known.name)]
         known.kept_by = job.reason
         if now_s - known.touched_s > (self.mates_within_s if known.mates else self.patience_s):
             wishes.take_back.append(known.name)
@@ -284,15 +248,19 @@ class Watcher:
         known.phase, known.limit_us = QUEUED, limit_of(job)
         if not job.held:
             wishes.hold.append(known.name)
-        elif not (known.stopping or self._forgotten(known, job) or self._burnt(known.name, known.attempt)):
-            known.phase = PARKED  # an operator's requeuehold
-            facts.append(JobHeld(known.name))
+        elif not (known.stopping or self._forgotten(known, job) or self.was_stopped(known, job)):
+            facts += self._park(known, job, wishes)  # an operator's requeuehold
         known.stopping = False
         return facts
+
+    def was_stopped(self, known: Known, job: ManagerJob) -> bool:
+        """Return whether it is in the queue, held, because we or the watchdog have stopped its run."""
+        return not holder(job) and (flag_of(job.mark) == STOP or self._burnt(known.name, known.attempt))
 
     def _finished(self, known: Known, job: ManagerJob) -> JobFinished:
         if job.end_s > job.start_s > 0:
             self.lasted[known.name, known.attempt] = job.end_s - job.start_s
+            self.latency.ended(job.end_s, self._now_s)
         return finished(known.attempt, job, self._title)
 
     def _forgotten(self, known: Known, job: ManagerJob) -> bool:
@@ -305,21 +273,40 @@ class Watcher:
 
     def _new(self, picture: Picture, wishes: Wishes) -> list[Event]:
         found = [job for job in picture.jobs.values() if job.name not in self.known and job.name not in self.left]
-        ours = [job for job in found if is_ours(job, self.terms) and may_run(job, picture.begun_s)]
-        room = self._room_in_arrays(picture)
+        self._say_others(found, wishes)
+        ours = [job for job in found if is_ours(job, self.terms) and has_come(job, picture.begun_s)]
+        room, others = self._room_in_arrays(picture), Others(picture.jobs.values())
         facts: list[Event] = []
         for job in sorted(ours, key=_age):
-            if reason := self._used(job.name) or why_not(job, self.terms):
+            stands = others.standing(job, picture.begun_s)
+            never = f"will never meet its dependency ({NEVER_MET}: {job.dependency})" if stands == NEVER else ""
+            if reason := self._used(job.name) or why_not(job, self.terms) or never:
                 wishes.pass_on[job.name] = reason
                 self.left.add(job.name)
+                continue
+            if stands != MET:
                 continue
             if job.array and job.array_at_most:
                 if room[job.array] >= job.array_at_most:
                     continue
                 room[job.array] += 1
+            if unknown := unknown_type(job.comment):
+                log.warning("job %s: %.60s is not known and counts as not stated: write %s", job.name, unknown, TYPES)
             self.take(job)
+            if not job.mark and self.terms.since_s:
+                wishes.note[job.name] = NEW
+            if job.submit_s > self._begun_s and not job.dependency and job.begin_s <= job.submit_s + 1:
+                self.latency.submitted(job.submit_s, picture.begun_s)
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
+
+    def _say_others(self, found: Iterable[ManagerJob], wishes: Wishes) -> None:
+        """Say once which held jobs are not taken, though every held job is: somebody held them before."""
+        names = [job.name for job in found if job.name not in self._said and is_others(job, self.terms)]
+        self._said.update(names)
+        if names:
+            few = ", ".join(names[:10]) + (" and others" if len(names) > 10 else "")
+            wishes.said.append(f"held by others and left held: {few}; `scontrol release` gives them to {self._title}")
 
     def take(self, job: ManagerJob, attempt: int = 0, phase: str = QUEUED) -> Known:
         """Add a job that the core has from now on."""
@@ -334,7 +321,7 @@ class Watcher:
             shape_of(job),
             job.restarts,
             mates=job.mates,
-            awaits=bool(job.dependency),
+            depends=terms_of(job.dependency),
             asked_whole=asked_whole(job),
         )
         self.known[job.name] = known
@@ -358,17 +345,32 @@ class Watcher:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     def _nodes(self, picture: Picture) -> list[Event]:
-        occupied = {name for job in picture.jobs.values() if self._is_foreign(job) for name in job.nodes}
+        used = self._used_by_others(picture)
         facts: list[Event] = []
         standing = {node.name: condition(node.states) for node in picture.nodes}
         for name, number in self.number.items():
-            now = standing.get(name, DOWN)
-            if now == UP and name in occupied:
-                now = DRAINED  # a job of the manager's own is there, so none of ours is placed beside it
+            now: NodeFact = _NODE_FACT[standing.get(name, DOWN)](number)
+            if isinstance(now, NodeUp) and name in used:
+                cores, memory_mib = used[name]
+                now = NodeUsed(number, cores, memory_mib) if cores else NodeDrained(number)
             if now != self.told[number]:
                 self.told[number] = now
-                facts.append(_NODE_FACT[now](number))
+                facts.append(now)
         return facts
+
+    def _used_by_others(self, picture: Picture) -> dict[str, tuple[int, int]]:
+        """Return the cores and MiB of memory that jobs of the manager's own have on their nodes; no cores: not known
+        how many, so the node takes no job of ours."""
+        used: dict[str, tuple[int, int]] = {}
+        for job in picture.jobs.values():
+            for name in job.nodes if self._is_foreign(job) else ():
+                cores, before = job.cores_on.get(name, 0), used.get(name, (-1, 0))
+                if not cores or not before[0]:
+                    used[name] = 0, 0
+                    continue
+                memory_mib = (job.memory_per_node_mb or job.memory_per_cpu_mb * cores) if self.terms.memory else 0
+                used[name] = max(before[0], 0) + cores, before[1] + memory_mib
+        return used
 
     def _is_foreign(self, job: ManagerJob) -> bool:
         known = self.known.get(job.name)

@@ -101,7 +101,7 @@ class MatesState(msgspec.Struct):
     due_us: int = FOREVER  # when the first group needs a Tick
     standing: Standing | None = None  # what the mates are told of this domain's nodes
     standings: dict[str, Standing] = {}  # what they last told of theirs
-    peers: tuple[str, ...] = ()  # the domains that may speak; none: whoever carries the messages sees to it
+    peers: tuple[str, ...] = ()  # the domains that may speak; none: the carrier of the messages sees to it
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------

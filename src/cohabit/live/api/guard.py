@@ -103,7 +103,7 @@ def _note(scope: Scope, status: int, took_s: float) -> None:
             "user": state.get("user", ""),
             "ms": round(1000 * took_s, 1),
         }
-        log.info("%s %r by %s: %d", method, path, more["user"] or "nobody", status, extra=more)
+        log.info("%s %r by %s: %d", method, path, more["user"] or "no user", status, extra=more)
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:

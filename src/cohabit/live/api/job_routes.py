@@ -144,14 +144,14 @@ async def _hold(parts: Parts, record: Record) -> None:
 async def release(job: Job, parts: Service, caller: Identified) -> Response:
     """Let a held job start when its turn comes."""
     record = (await parts.looking.job(job, caller)).record
-    await parts.change(caller, "release", job, _release(parts, record))
+    await parts.change(caller, "release", job, _release(parts, record, caller.operates))
     return reply(await parts.looking.full_view(job, caller))
 
 
-async def _release(parts: Parts, record: Record) -> None:
+async def _release(parts: Parts, record: Record, operates: bool) -> None:
     limits = parts.settings.limits_of(await parts.accounts.name_of(record.user))
     if limits.max_running is None:
-        await parts.controller.release(record.job_id)
+        await parts.controller.release(record.job_id, operates)
         for name in _members(record):
             parts.limits.note_released(record.user, name)
         return
@@ -164,7 +164,7 @@ async def _release(parts: Parts, record: Record) -> None:
             "it is released when one of them ends",
         )
     for name in free:
-        await parts.controller.release(name)
+        await parts.controller.release(name, operates)
 
 
 @router.post("/{job}/requeue", responses={200: {"model": JobView}})

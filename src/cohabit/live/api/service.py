@@ -26,9 +26,9 @@ from cohabit.live.controller.recorder import Recorder
 from cohabit.live.controller.records import OVER, RUNS, Record
 from cohabit.live.controller.recovery import Restored
 from cohabit.live.peers.origins import Origin
-from cohabit.model.event import Event, NodeDown, NodeDrained, NodeUp
+from cohabit.model.event import Event, NodeDown, NodeDrained, NodeUp, NodeUsed
 
-_NODE_WORDS = {NodeUp: "up", NodeDown: "down", NodeDrained: "drained"}
+_NODE_WORDS = {NodeUp: "up", NodeUsed: "up", NodeDown: "down", NodeDrained: "drained"}
 _PHASE_WORDS = {RUNS: "running"}
 
 
@@ -85,7 +85,7 @@ def observe(controller: Controller, journal: Journal, recorder: Recorder, feed: 
         changes += [
             Changed(now_us, "node", str(event.node), -1, _NODE_WORDS[type(event)])
             for event in events
-            if isinstance(event, NodeUp | NodeDown | NodeDrained)
+            if isinstance(event, NodeUp | NodeUsed | NodeDown | NodeDrained)
         ]
         for one in changed:
             if one.phase == OVER and not one.members:

@@ -87,12 +87,13 @@ def _node_view(state: State, number: int, rows: list[int], owner: int | None) ->
         megabytes += how.bandwidth_mbs if how is not None else 0
     jobs = [state.spec(row) for row in rows]
     shares = state.ledger is not None
+    others = 0 if state.ledger is None else state.ledger.others_on(number)[0]  # of a manager's own jobs
     return {
         "node": number,
         "name": state.cluster.called(number),
-        "state": _condition(int(state.node_state[number]), len(rows)),
+        "state": _condition(int(state.node_state[number]), len(rows) + bool(others)),
         "cores": group.cores,
-        "used_cores": min(used, group.cores) if not shares else used,
+        "used_cores": min(used, group.cores) if not shares else used + others,
         "jobs": sorted(job.job_id for job in jobs if owner is None or job.user == owner),
         "ways": group.ways or None,
         "used_ways": ways if shares and group.ways else None,

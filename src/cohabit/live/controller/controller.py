@@ -43,6 +43,7 @@ from cohabit.model.event import (
     NodeDown,
     NodeDrained,
     NodeUp,
+    NodeUsed,
     PeerReported,
     ProfileShared,
     Recovered,
@@ -66,7 +67,16 @@ PAUSE_S = 0.5  # before another attempt to write the journal
 ROOM_S = 2.0  # between two checks of how full the disk is
 FIRST_AGAIN_S, LONGEST_AGAIN_S = 10.0, 3600.0  # before an event on which the core raised is told again
 OF_THE_WORLD = (  # sent only once
-    JobStarted | JobFinished | StartRefused | NodeDown | NodeUp | NodeDrained | WindowSet | WindowCleared | Woken
+    JobStarted
+    | JobFinished
+    | StartRefused
+    | NodeDown
+    | NodeUp
+    | NodeUsed
+    | NodeDrained
+    | WindowSet
+    | WindowCleared
+    | Woken
 )
 LONGEST_NAME = 64  # bytes; as the name of a file it can be three times as long
 log = logging.getLogger(__name__)
@@ -112,9 +122,9 @@ class Controller(Answers):
         runs = await self._backend.observe()
         found = recovery.reconcile(recovery.active_runs(self._core), runs, self._restored.orders)
         for key in found.strays:
-            log.warning("run %s of job %s is stopped: nobody counts on it", key[1], key[0])
+            log.warning("run %s of job %s is stopped: no job expects it", key[1], key[0])
             try:
-                await self._backend.execute(CancelJob(*key, "nobody counts on this run"))
+                await self._backend.execute(CancelJob(*key, "no job expects this run"))
             except BackendError as error:  # killed, and not dead: the operating system cannot end it
                 log.error("%s", error)
         if not self._restored.fresh:
@@ -177,8 +187,8 @@ class Controller(Answers):
         """Keep a waiting job from starting until it is released."""
         await self._demand(JobHeld(job_id))
 
-    async def release(self, job_id: str) -> None:
-        """Lift the hold."""
+    async def release(self, job_id: str, operates: bool = True) -> None:
+        """Lift the hold. `operates`: whoever asks is an operator."""
         await self._demand(JobReleased(job_id))
 
     async def requeue(self, job_id: str) -> None:

@@ -30,6 +30,9 @@ from cohabit.live.controller.journal_schema import checkpoints as _checkpoints
 from cohabit.live.controller.journal_schema import get, migrate, put
 from cohabit.live.controller.journal_schema import jobs as _jobs
 from cohabit.live.controller.journal_schema import left_out as _left_out
+from cohabit.live.controller.journal_schema import meta as _meta
+from cohabit.live.controller.journal_schema import records as _records
+from cohabit.live.controller.journal_schema import removed as _removed
 from cohabit.live.controller.records import Record
 from cohabit.live.controller.refusals import NotWritable
 from cohabit.live.controller.reserve import Reserve, room_inside
@@ -216,7 +219,7 @@ class Journal:
                     self._connection.execute(_ADD_JOBS, rows)
         except IntegrityError as error:
             if not self._is_there(seq, content):  # a commit that failed may have taken place all the same
-                raise JournalError(f"the journal is written by somebody else: {said(error)}") from error
+                raise JournalError(f"another process writes to the journal: {said(error)}") from error
         self.next_seq, self._owed, self._doubtful = seq + 1, _Owed(), None
         return seq
 
@@ -315,6 +318,18 @@ class Journal:
         if self._reading is None:
             self._reading = connect(self.url, only_one=False)
         return self._reading
+
+    def begin_anew(self, *settings: str) -> bool:
+        """Drop batches, checkpoints and these settings; return False, and drop nothing, if a job was ever taken."""
+        with self._transaction("the journal cannot be begun anew"):
+            one = self._connection
+            if any(one.execute(sa.select(table).limit(1)).first() for table in (_jobs, _records, _removed)):
+                return False
+            for table in (_batches, _checkpoints, _left_out):
+                one.execute(sa.delete(table))
+            one.execute(sa.delete(_meta).where(_meta.c.key.in_((RECORDED, *settings))))
+        self.next_seq, self._owed = 1, _Owed()
+        return True
 
     # ---- checkpoints ------------------------------------------------------------------------------------------------
 

@@ -65,4 +65,4 @@ class CannotTake(InputError):
 
     def __init__(self, about: str, why: str) -> None:
         what = f"the scheduler failed on this request and left it out: {why}"
-        super().__init__(what, about, "tell whoever runs it; its log says more")
+        super().__init__(what, about, "tell its operator; its log says more")

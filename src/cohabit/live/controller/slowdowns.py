@@ -31,6 +31,7 @@ LEAST = 0.8  # of its time alone: a shared run that is faster had less to do
 START_AND_END_S = 0.5  # of a run as the controller sees it: to start it and to learn of its end, on a busy machine
 MOST_DOUBT = 0.1  # of the time alone
 TOO_SHORT, TOO_VARIED = "too short to tell", "its runs alone vary too much to tell"
+TOO_FAST = "it was faster than alone: it had less to do, or its run alone was disturbed"
 
 
 class Slowdown(NamedTuple):
@@ -59,7 +60,7 @@ def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | No
     placer, partitioner = core.policies.placer, core.policies.partitioner
     known: Degradations | None = getattr(placer, "degradations", None)
     if known is not None:
-        return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node))
+        return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node, view))
     return _on_worst_node(view, core, row, lambda tenants, node: expected_slowdown(tenants, node, partitioner))
 
 
@@ -69,9 +70,9 @@ def _on_worst_node(
     """Return the slowdown on the node where neighbours cost it most; `judge` gets the job, then the neighbours."""
     ledger, worst = core.state.ledger, 1.0
     assert ledger is not None
-    for number in ledger.nodes_of(row):
-        others = [other for other in ledger.rows_on(int(number)) if other != row]
-        kind = int(view.kinds.of_node[number])
+    for index in ledger.classes_of.get(row, ()):  # nodes of one class have the same jobs
+        others = [other for other in ledger.residents[index] if other != row]
+        kind = int(ledger.kind[index])
         if not others:
             continue
         found = judge([view.tenant(one, kind) for one in (row, *others)], view.kinds.groups[kind])
@@ -81,8 +82,8 @@ def _on_worst_node(
     return worst
 
 
-def _by_degradation(known: Degradations, tenants: list[Tenant], node: NodeGroup) -> float | None:
-    percent = known.between(tenants, node)[0, 1:]
+def _by_degradation(known: Degradations, tenants: list[Tenant], node: NodeGroup, view: View) -> float | None:
+    percent = known.between(tenants, node, view.co_runs)[0, 1:]
     return None if np.isnan(percent).any() else 1.0 + float(percent.sum()) / 100.0
 
 
@@ -101,7 +102,7 @@ def actual_slowdown(core: SchedulerCore, record: Record, now_us: int) -> Slowdow
     if doubt := _doubt(measured, alone_s):
         return Slowdown(None, doubt)
     found = seconds(now_us - record.start_us) / alone_s
-    return NOT_KNOWN if record.met and found < LEAST else Slowdown(found)
+    return Slowdown(None, TOO_FAST) if record.met and found < LEAST else Slowdown(found)
 
 
 def _doubt(measured: ScaleProfile, alone_s: float) -> str:

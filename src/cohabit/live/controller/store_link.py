@@ -13,11 +13,12 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from cohabit.core.core import SchedulerCore
 from cohabit.core.known_programs import all_known
@@ -199,7 +200,8 @@ class StoreLink:
             writes += self._write_unknown(store, before, known, lessons)
         whole: set[Slot] = set()
         for fact in lessons:
-            writes += self._write(store, fact, known, whole)
+            with _unless_refused(getattr(fact, "program", "")):
+                writes += self._write(store, fact, known, whole)
         after = store.cached()
         if store.generation != generation + writes:  # others wrote in between: the core hears all of it
             foreign |= self._changed(after)
@@ -264,10 +266,11 @@ class StoreLink:
         """Write profiles of the core that the store never had: of a journal without a store, or a store made anew."""
         learned = {(one.program, one.processes, one.owner) for one in lessons if isinstance(one, ProfileLearned)}
         had = {_slot(key) for key in (*stored, *self._seen)} | learned
-        new = [one for slot, one in known.items() if slot not in had]
-        if new:
-            store.replace(new)
-        return int(bool(new))
+        writes = 0
+        for one in (one for slot, one in known.items() if slot not in had):
+            with _unless_refused(one.program):
+                writes += min(store.replace([one]), 1)
+        return writes
 
     def _opened(self, create: bool) -> ProfileStore | None:
         """Return the store; None: there is no file yet, and none is to be made."""
@@ -338,6 +341,26 @@ class StoreLink:
             self._written = text
         except InputError as error:
             log.warning("%s", error)
+
+
+@contextlib.contextmanager
+def _unless_refused(program: str) -> Iterator[None]:
+    """Say and drop what the store refuses, so that the rest is written; a store that cannot be used is no refusal."""
+    try:
+        yield
+    except (InputError, ValueError) as error:
+        cause = error.__cause__
+        if isinstance(cause, DBAPIError) and not isinstance(cause, DataError | IntegrityError):
+            raise
+        log.warning("the profile store refuses what was learned of %s, which is dropped: %s", program, error)
+
+
+def begin_anew(kept: Path) -> None:
+    """Let the next controller of a place hear all of its store again; lessons that are not written yet stay."""
+    with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+        found = msgspec.json.decode(kept.read_bytes(), type=_Kept)
+        with replacing(kept) as stream:
+            stream.write(msgspec.json.encode(_Kept(found.where, pending=found.pending)))
 
 
 def _known(core: SchedulerCore) -> dict[Slot, Profile]:

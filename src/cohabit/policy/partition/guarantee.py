@@ -157,10 +157,10 @@ class Guarantee:
                 about["trial"] = before | {"what": what}
                 return self._done(row, view, memory, f"{said}: {'; '.join(filter(None, (undone, what)))}")
         if undone:
-            return self._done(row, view, memory, f"{said}: {undone}, and nobody has anything else to give")
+            return self._done(row, view, memory, f"{said}: {undone}, and no job has anything else to give")
         if not about["stuck"]:
             about["stuck"] = True
-            self._log(about, view, f"{said}, but nobody beside it has anything to give")
+            self._log(about, view, f"{said}, but no job beside it has anything to give")
         return Answer()
 
     def _take(self, step: str, row: int, places: list[Place], view: View, memory: dict[str, Any]) -> str:

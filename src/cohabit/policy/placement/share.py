@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cohabit.model.plan import Ask
 from cohabit.model.profile import footprint
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
-from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, wants_whole_nodes
+from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, stays_together, wants_whole_nodes
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
@@ -33,8 +33,7 @@ class Share(SharedNodes):
         cores, least = view.smallest_node(row), view.need(row)
         found = []
         profile = view.profile(job.program, job.processes, job.profile_owner) if job.program else None
-        confined = job.single_node or (profile is not None and profile.single_node)
-        for scale in (1,) if confined else self.scales:
+        for scale in (1,) if stays_together(job, profile) else self.scales:
             spread = footprint(job.processes, cores, scale, least)
             if possible(job, spread.nodes, scale, view):
                 wish = Wish(job, None, scale, spread.nodes, spread.cores, 0, 0.0)

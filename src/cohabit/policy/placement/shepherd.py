@@ -70,7 +70,7 @@ class Shepherd:
             return ""
         return (
             f"{room} nodes have {ask.cores} cores free, but there its neighbours would lose more speed than it brings, "
-            "or somebody would fall below the speed promised to it (alpha)"
+            "or a job would fall below the speed promised to it (alpha)"
         )
 
     def find(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:

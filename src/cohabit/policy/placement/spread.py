@@ -17,7 +17,15 @@ from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, 
 from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
 from cohabit.policy.needs import ALL_ALONE, DIVIDED
-from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, possible, trial_run, wants_whole_nodes
+from cohabit.policy.placement.wishes import (
+    SharedNodes,
+    alone,
+    ask_for,
+    possible,
+    stays_together,
+    trial_run,
+    wants_whole_nodes,
+)
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
@@ -57,7 +65,7 @@ class Spread(SharedNodes):
         job, node = view.job(row), view.node_type(row)
         alpha = job.alpha or self.alpha
         kind = classify(profile).kind
-        scales = (1,) if kind == COMPACT or profile.single_node or job.single_node else self.scales
+        scales = (1,) if kind == COMPACT or stays_together(job, profile) else self.scales
         known = [demand(profile, scale, job.processes, alpha, node, view.need(row)) for scale in scales]
         found = [one for one in known if one is not None and possible(job, one.nodes, one.scale, view)]
         base = next((one.time_s for one in found if one.scale == 1), None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cohabit.model.job import Job
+from cohabit.model.job import GAIN, NEVER, Job
 from cohabit.model.plan import Ask
-from cohabit.model.profile import footprint
+from cohabit.model.profile import SCALING, Profile, classify, footprint
 from cohabit.model.resources import BANDWIDTH, WAYS, Dimension, Wish
 
 if TYPE_CHECKING:
@@ -29,6 +29,14 @@ class SharedNodes:
 def possible(job: Job, nodes: int, scale: int, view: View) -> bool:
     """Return whether such a footprint is possible: every node has a process, and there are that many nodes."""
     return scale == 1 or nodes <= min(job.processes, view.cluster_nodes)
+
+
+def stays_together(job: Job, profile: Profile | None) -> bool:
+    """Return whether the job runs on as few nodes as hold it only: as its owner says, or as nothing is known of a gain
+    from more."""
+    if job.single_node or job.spread == NEVER or (profile is not None and profile.single_node):
+        return True
+    return job.spread == GAIN and (profile is None or classify(profile).kind != SCALING)
 
 
 def ask_for(wish: Wish, dimensions: Sequence[Dimension], view: View, row: int) -> Ask:

@@ -209,7 +209,7 @@ def _refills() -> list[Claim]:
     found = []
     for policy, name, why in (
         (MODEL, "optimal", ""),
-        (SAVING, "saving", "its pairs are made to end together; who joins somebody takes such a pair apart"),
+        (SAVING, "saving", "its pairs are made to end together; a job that joins another takes such a pair apart"),
     ):
         words = f"pair-{name} with refill minus without"
         for what, unit in (("pct", "makespan"), ("turnaround_pct", "mean turnaround")):

@@ -86,7 +86,7 @@ def _known_answers(plan: Plan, results: dict[str, Any], size: str) -> list[Row]:
     furthest = max(largest_distance(policy)(ruinous) or 0.0 for policy in METAMORPHIC)
     apart = "largest distance to FIFO where neighbours all but stop each other"
     note = joined("all pair policies, forest and oracle", size)
-    pairs = f"fewest pairs of {half} made where nobody slows anybody"
+    pairs = f"fewest pairs of {half} made where no job slows another"
     return [
         row(Expected("I-world.free_pairs", pairs, half, half, half, CHECK), fewest, note),
         row(Expected("I-world.ruinous_pct", apart, 0, 0, 0, CHECK), furthest, note),

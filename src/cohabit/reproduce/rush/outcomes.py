@@ -320,7 +320,7 @@ def _of_experiments() -> list[Claim]:
     for name in EXPERIMENTS:
         low, of = name.lower(), (name, RUSH)
         varied, saved = f"varying runs per {name} trial under", f"makespan, {name} (paper: 18 to 66 s less)"
-        grows = "the paper: nobody's maximum grows" if name in (WS, SS) else ""
+        grows = "the paper: no maximum grows" if name in (WS, SS) else ""
         least, most = (f"longest run, who gains {which}, {name}" for which in ("least", "most"))
         paper = 4.0 if name == ADAA else None
         found += [

@@ -57,7 +57,7 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
     for name, (words, _, run_time, beyond) in summary(plan, results).items():
         sets = sequences.gathered(f"ablation {name}", results)
         size = plan.shortened(len(sets[0]), FULL.variant_sequences, "sequences")
-        alike = "two jobs of 16 processes do not fit 28 cores, so without spreading nobody shares: CE"
+        alike = "two jobs of 16 processes do not fit 28 cores, so without spreading none share: CE"
         note = joined(
             alike if name == "no_spread" else "",
             f"mean run time {run_time:.3f} of CE, {beyond:.0f} of 720 jobs beyond 1.1x CE",

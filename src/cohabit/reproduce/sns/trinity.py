@@ -223,7 +223,7 @@ def _bound(bench: Bench, ratio: float) -> str:
     gains = {name: is_scaling(one, bench.node) for name, one in bench.programs.items()}
     left = ratio * float(np.mean([1 / best[name] for name in best if gains[name]])) + (1 - ratio)
     return (
-        f"the speedups of Fig. 13 alone come to {100 * (1 / left - 1):.0f} % where nobody waits and nobody is slowed; "
+        f"the speedups of Fig. 13 alone come to {100 * (1 / left - 1):.0f} % where no job waits and none is slowed; "
         "less, as in the paper, needs jobs that lose a part of their speed to sharing or do not reach their best scale"
     )
 
@@ -247,4 +247,4 @@ def _row(about: Expected, values: list[float | None], note: str, rng: np.random.
 
 
 def _shown(value: float | None) -> str:
-    return "nobody waits under CE" if value is None else f"{value:.2f}"
+    return "no job waits under CE" if value is None else f"{value:.2f}"

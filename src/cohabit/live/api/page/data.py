@@ -29,12 +29,14 @@ from cohabit.live.controller.records import Record
 from cohabit.model.profile import owner_of
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
+from cohabit.report.variation import Variation, live_runs, variation_of
 
 router = APIRouter(prefix="/v1/page", include_in_schema=False)
 Views = Literal["queued", "running", "waiting", "finished", "all"]
-Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s"]
+Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s", "waited"]
 SERIES_S = 6 * 3600.0
 SERIES_MOST = 5_000  # ended jobs read for one chart
+VARIATION_MOST = 5_000  # ended jobs whose run times are compared
 GANTT_MOST = 100_000
 FIRST_SPAN_S = 3600
 STATES = ("running", "done", "failed", "killed", "cancelled", "lost", "other")
@@ -207,7 +209,20 @@ async def programs(parts: Service, caller: Identified) -> Response:
     found = await parts.controller.ask(lambda core: page_learning.programs(core, _profile_owner(caller)))
     for one in found["programs"]:
         one["owner"] = await _owner_name(parts, one["owner"])
+    found["variation"] = await _variation(parts, caller)
     return reply(found)
+
+
+async def _variation(parts: Parts, caller: Caller) -> list[Variation]:
+    """Return how far the latest runs of every program vary."""
+    ended = await _ended(parts, 0, parts.living.clock.now_us(), _owner(caller), VARIATION_MOST)
+    runs = [
+        (one.program, one.processes, one.end_us - one.start_us)
+        for one in ended
+        if one.program and one.status == "done" and not one.members
+        if one.start_us is not None and one.end_us is not None and one.end_us > one.start_us
+    ]
+    return variation_of(live_runs(runs))
 
 
 @router.get("/predictions")

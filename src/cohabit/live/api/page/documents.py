@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from numpy.typing import NDArray
 
+from cohabit.report.predicted import Compared
+from cohabit.report.variation import Variation
+
 _From = TypedDict("_From", {"from": float | None})  # a word of Python, as `class` below
 _Class = TypedDict("_Class", {"class": str})
 
@@ -320,6 +323,7 @@ class Programs(TypedDict):
     programs: list[Program]
     learns: bool
     ways: int
+    variation: list[Variation]  # how far run times vary
 
 
 class Matrix(TypedDict):
@@ -371,20 +375,13 @@ class Counters(TypedDict):
     left_out: int
 
 
-class PastSlowdowns(TypedDict):
-    """How far predictions were right in a finished run."""
-
-    points: list[dict[str, str | float]]  # job, program, predicted, actual
-    mean_abs_error: float
-
-
 class Predictions(TypedDict):
     """Predicted slowdowns, gates and counters."""
 
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
-    slowdowns: NotRequired[PastSlowdowns | None]  # finished; a running controller tells them at /v1/slowdowns
+    slowdowns: NotRequired[Compared | None]  # finished; a running controller tells them at /v1/slowdowns
 
 
 # ---- domains --------------------------------------------------------------------------------------------------------

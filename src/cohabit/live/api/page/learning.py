@@ -59,7 +59,7 @@ def programs(core: SchedulerCore, owner: str | None) -> Programs:
     for (name, profile_owner), known in visible(core, owner).items():
         under_way = sorted(view.trials_of(name, profile_owner))
         found += [program_view(one, group, trials, under_way) for _, one in sorted(known.items())]
-    return {"programs": found, "learns": trials is not None, "ways": group.ways}
+    return {"programs": found, "learns": trials is not None, "ways": group.ways, "variation": []}
 
 
 def visible(core: SchedulerCore, owner: str | None) -> dict[tuple[str, str], Mapping[int, Profile]]:

@@ -5,7 +5,7 @@ A job is named only if the caller may see it (`owner`; None: jobs of all users).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -104,6 +104,12 @@ def counts(state: State) -> Counts:
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
+def _waited(now_us: int) -> Callable[[JobLine], float]:
+    """Return the wait of a job until its start, or until now."""
+    now_s = now_us / SECOND
+    return lambda job: (job["started_at"] or now_s) - (job["submitted_at"] or now_s)
+
+
 def living_jobs(
     core: SchedulerCore,
     owner: int | None,
@@ -116,7 +122,8 @@ def living_jobs(
     now_us: int,
 ) -> JobList:
     """Return a part of the waiting and running jobs, sorted; user numbers instead of names."""
-    state, value = core.state, itemgetter(sort)
+    state = core.state
+    value = _waited(now_us) if sort == "waited" else itemgetter(sort)
     rows = [row for row in state.rows.values() if owner is None or state.spec(row).user == owner]
     found = [(row, _line(state, row)) for row in rows]
     if wanted != "all":

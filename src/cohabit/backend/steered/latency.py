@@ -1,0 +1,54 @@
+"""How long the manager and we take besides deciding, as seen while steering: medians over the last jobs.
+
+From a submission until we see it; from our order until the job begins; from its end until we see it. Managers tell
+whole seconds, so that half a second is added to their instants.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+LAST = 500
+HALF_S = 0.5
+LONGEST_S = 60.0  # longer ones have another cause: the manager was away, or something kept the job
+
+
+def _last() -> deque[float]:
+    return deque(maxlen=LAST)
+
+
+@dataclass
+class Latency:
+    """The last samples of each kind, in seconds."""
+
+    submit: deque[float] = field(default_factory=_last)
+    start: deque[float] = field(default_factory=_last)
+    end: deque[float] = field(default_factory=_last)
+
+    def submitted(self, submit_s: float, seen_s: float) -> None:
+        """Take the time from a submission until it was seen."""
+        _add(self.submit, seen_s - submit_s - HALF_S)
+
+    def started(self, ordered_s: float, start_s: float) -> None:
+        """Take the time from an order until the job began."""
+        if ordered_s and start_s:
+            _add(self.start, start_s + HALF_S - ordered_s)
+
+    def ended(self, end_s: float, seen_s: float) -> None:
+        """Take the time from an end until it was seen."""
+        if end_s:
+            _add(self.end, seen_s - end_s - HALF_S)
+
+    def told(self) -> Mapping[str, float | int]:
+        """Return the medians under the names of a scenario's keys, and over how many starts; empty without any."""
+        kinds = {"submit_latency_s": self.submit, "start_latency_s": self.start, "end_latency_s": self.end}
+        medians: dict[str, float | int] = {name: round(median(kept), 2) for name, kept in kinds.items() if kept}
+        return medians | {"starts": len(self.start)} if medians else {}
+
+
+def _add(kept: deque[float], took_s: float) -> None:
+    if took_s < LONGEST_S:
+        kept.append(max(took_s, 0.0))

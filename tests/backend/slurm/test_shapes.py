@@ -1,0 +1,66 @@
+"""Tasks of small jobs stay together, stated numbers of nodes are kept without taking them whole, and what can never run
+goes back queued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.backend.slurm.steering import attached, jobs_of, log_of, start_attached, stop, submit, until, write_site
+from tests.support.slurm_cluster import SlurmCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-2")]
+
+
+def test_tasks_stay_together_and_stated_shapes_are_kept(two_idle: SlurmCluster, tmp_path: Path) -> None:
+    slurm = two_idle
+
+    def run(name: str) -> bool:
+        return jobs_of(slurm)[name].runs
+
+    with attached(write_site(slurm, tmp_path, "cs")):
+        three = [submit(slurm, tmp_path, tmp_path / "go", "-n3") for _ in range(2)]
+        until(lambda: all(run(name) for name in three), 60, log_of(tmp_path))
+        assert {jobs_of(slurm)[name].nodes for name in three} == {("n0",), ("n1",)}
+        scattered = submit(slurm, tmp_path, tmp_path / "there", "-n2")  # one core is free on each node
+        one = submit(slurm, tmp_path, 0.5, "-n1")
+        until(lambda: jobs_of(slurm)[one].state == "COMPLETED", 60, log_of(tmp_path))  # the queue was looked at
+        assert jobs_of(slurm)[scattered].held
+        (tmp_path / "go").touch()
+        until(lambda: run(scattered), 60, log_of(tmp_path))
+        assert len(jobs_of(slurm)[scattered].nodes) == 1
+        (tmp_path / "there").touch()
+        shaped = {
+            submit(slurm, tmp_path, tmp_path / "last", *options): cores
+            for options, cores in (
+                (("-N2", "-n2"), {"n0": 1, "n1": 1}),
+                (("--ntasks-per-node=1", "-n2"), {"n0": 1, "n1": 1}),
+                (("-N2", "-n2", "-c2"), {"n0": 2, "n1": 2}),
+            )
+        }
+        until(lambda: all(run(name) for name in shaped), 60, log_of(tmp_path))  # all at once, on all eight cores
+        jobs = jobs_of(slurm)
+        assert {name: jobs[name].cores_on for name in shaped} == shaped
+        (tmp_path / "last").touch()
+        until(lambda: all(jobs_of(slurm)[name].state == "COMPLETED" for name in shaped), 60, log_of(tmp_path))
+        assert all(jobs_of(slurm)[name].mark.startswith("cohabit:run:1:") for name in (scattered, *shaped))
+
+
+def test_what_can_never_run_goes_back_queued(two_idle: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm refuses to change such a job; it must not be left held, neither by a living controller nor by detach."""
+    slurm, site = two_idle, write_site(two_idle, tmp_path, "cs")
+    (process,) = start_attached(site)
+    living = submit(slurm, tmp_path, 1, "-n300")
+    until(lambda: not jobs_of(slurm)[living].held, 30, log_of(tmp_path))
+    stop(process)
+    dead, fine = submit(slurm, tmp_path, 1, "-n300"), submit(slurm, tmp_path, 1, "-n1")
+    assert jobs_of(slurm)[dead].held
+    said = slurm.run("python", "-m", "tests.backend.slurm.attach", "slurm", "detach", str(site))
+    assert "2 jobs were given back to Slurm" in said
+    until(lambda: jobs_of(slurm)[fine].state == "COMPLETED", 30)
+    jobs = jobs_of(slurm)
+    assert {(jobs[name].state, jobs[name].held, jobs[name].reason) for name in (living, dead)} == {
+        ("PENDING", False, "PartitionConfig")
+    }
+    assert {jobs[name].mark for name in (living, dead)} == {"cohabit:back"}
