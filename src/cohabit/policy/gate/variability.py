@@ -74,7 +74,7 @@ class VariabilityGate:
     """Algorithm 2 with a memory of skips."""
 
     name = NAME
-    needs = (
+    needs: tuple[Need, ...] = (
         Need(MODEL, "nothing is delayed: no model says which start would vary"),
         Need(TELEMETRY, "nothing is delayed: the model is asked about counters of nodes that nothing reports"),
     )
@@ -90,6 +90,8 @@ class VariabilityGate:
     ) -> None:
         self.judge, self.labels, self.skip_threshold = judge, labels, skip_threshold
         self.cost_aware, self.choose_nodes, self.ask_again_us = cost_aware, choose_nodes, ask_again_us
+        if isinstance(judge, ModelJudge):  # what it looks at
+            self.needs = (*self.needs[:1], self.needs[1]._replace(columns=tuple(judge.model.kept)))
 
     def check(self, row: int, nodes: NDArray[np.int64], view: View, memory: dict[str, Any]) -> Wait | None:
         """Make the job wait while the model expects variation and skips are left."""
