@@ -50,7 +50,10 @@ COHABIT = (sys.executable, "-m", "cohabit.cli")
 class UnderSlurm:
     """A Slurm that is there (`conf`), or one of so many nodes started for the trial."""
 
-    def __init__(self, folder: Path, conf: str, partition: str, nodes: int, node_cores: int, say: Say) -> None:
+    def __init__(
+        self, folder: Path, conf: str, partition: str, nodes: int, node_cores: int, say: Say, from_nothing: bool = False
+    ) -> None:
+        self.from_nothing = from_nothing
         self.folder, self.partition, self.nodes, self.node_cores, self.say = folder, partition, nodes, node_cores, say
         self.conf, self.pretended = conf, not conf
         self.cores = nodes * node_cores
@@ -73,18 +76,19 @@ class UnderSlurm:
                 self.say(f"starting a Slurm of {self.nodes} nodes here ...")
                 slurm = running_slurm(self.folder / "slurm", nodes=self.nodes, cores=self.node_cores)
                 self.conf = str(stack.enter_context(slurm).conf)
-            self._learn(kinds)
+            write_json([], self.profiles)
+            self.profiles.chmod(0o644)
+            if not self.from_nothing:
+                self._learn(kinds)
             yield
 
     def _learn(self, kinds: Sequence[Kind]) -> None:
         self.say(f"learning how long {len(kinds)} kinds of jobs take alone ...")
-        write_json([], self.profiles)
         jobs = [TrialJob(f"{one.name}-alone", one, 0.0, max(60.0, 10 * one.seconds)) for one in kinds]
         took = {one.kind.name: ran.end_s - ran.start_s for one in jobs for ran in self.run(one.name, ALONE, [one])}
         level = Curve((1, 2), (1.0, 1.0)), Curve((1, 2), (0.0, 0.0))
         known = [Profile(one.name, one.cores, (ScaleProfile(1, took[one.name], *level),)) for one in kinds]
         write_json(known, self.profiles)
-        self.profiles.chmod(0o644)
 
     def run(self, label: str, policy: PolicyConfig, jobs: Sequence[TrialJob]) -> list[Ran]:
         """Run a round under one policy, from attaching a controller to detaching it."""

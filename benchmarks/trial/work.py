@@ -68,9 +68,17 @@ def rounds_per_s(name: str) -> float:
 
 
 def kinds(
-    programs: Sequence[str], seconds: float, node_cores: int, cores: int, most_copies: int, say: Say
+    programs: Sequence[str],
+    seconds: float,
+    node_cores: int,
+    cores: int,
+    most_copies: int,
+    say: Say,
+    one_each: bool = False,
 ) -> list[Kind]:
-    """Return two kinds of each program, long on one core and short on several; the first has one on most cores, too."""
+    """Return two kinds of each program, long on one core and short on several; the first has one on most cores, too.
+
+    `one_each`: one kind of each, of usual length on half of a node, called as the program."""
     if strange := [one for one in programs if one not in EXERCISES]:
         raise unknown("program", strange[0], EXERCISES, "cohabit exercise --list")
     found = []
@@ -78,11 +86,13 @@ def kinds(
         say(f"how fast is {name} here, {CALIBRATION_S:g} s ...")
         speed = rounds_per_s(name)
         shapes = [("long", 1, LONG), ("wide", max(2, node_cores // 2), SHORT)]
-        shapes += [] if found else [(LARGE, max(2, node_cores, cores * 3 // 4), SHORT)]
+        shapes += [] if found or one_each else [(LARGE, max(2, node_cores, cores * 3 // 4), SHORT)]
+        if one_each:
+            shapes = [("", max(1, node_cores // 2), 1.0)]
         for word, wanted, length in shapes:
             width, took = min(wanted, cores), seconds * length
             command = exercise(name, max(1, round(speed * took)), min(width, most_copies))
-            found.append(Kind(f"{name}-{word}", width, took, command))
+            found.append(Kind(f"{name}-{word}" if word else name, width, took, command))
     return found
 
 

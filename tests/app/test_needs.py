@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from cohabit.policy.needs import NAMES
 from cohabit.policy.placement.pair import MISSES, Pair
 from cohabit.policy.registry import BUNDLES
 from cohabit.predict.features import Floats, Schema
+from cohabit.predict.pooling import Judged
 
 
 class Asked:
@@ -33,8 +35,8 @@ class Asked:
     def estimate(self, primary_rows: Floats, other_rows: Floats) -> Floats:
         return np.zeros(len(primary_rows))
 
-    def estimate_pairs(self, primary_rows: Floats, other_rows: Floats) -> Floats:
-        return np.zeros((len(primary_rows), len(other_rows)))
+    def judge_pairs(self, names: Sequence[str], primary_rows: Floats, other_rows: Floats) -> Judged:
+        return Judged(*[np.zeros((len(primary_rows), len(other_rows)))] * 4)
 
 
 def serving(place: Path, name: str, **keys: object) -> ServeConfig:
@@ -54,20 +56,21 @@ def states(config: ServeConfig, policies: PolicySet, profiles: list[Profile], *w
     return {row.need: row.state for row in rows_of(policies, offers, without)}
 
 
-@pytest.mark.parametrize("name", [name for name in BUNDLES if name not in ("rush", "distributed-intensity")])
+@pytest.mark.parametrize("name", sorted(set(BUNDLES) - {"rush", "rush-paying", "distributed-intensity"}))
 def test_policies_that_work_here_are_not_refused(name: str, tmp_path: Path) -> None:
     assert checked(serving(tmp_path, name), (), "site.toml").without == ()
 
 
-def test_a_gate_without_model_and_telemetry_is_refused_with_both_remedies(tmp_path: Path) -> None:
-    config = serving(tmp_path, "rush")
-    with pytest.raises(InputError, match=r"policy rush has not what it needs .*train one .*\[telemetry\].*--without"):
+@pytest.mark.parametrize("name", ["rush", "rush-paying"])
+def test_a_gate_without_model_and_telemetry_is_refused_with_both_remedies(name: str, tmp_path: Path) -> None:
+    config = serving(tmp_path, name)
+    with pytest.raises(InputError, match=rf"policy {name} has not what it needs .*train one .*\[telemetry\].*--w"):
         checked(config, (), "site.toml")
     with pytest.raises(InputError, match="telemetry: nothing reports"):
         checked(config, ("model",), "site.toml")
     given_up = checked(replace(config, telemetry=TelemetryConfig()), ("model",), "site.toml")
     assert given_up.without == ("model",)
-    assert given_up.policy_words == "rush without model"
+    assert given_up.policy_words == f"{name} without model"
 
 
 def test_a_misspelt_need_is_refused(tmp_path: Path) -> None:

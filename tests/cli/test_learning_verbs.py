@@ -150,6 +150,35 @@ def test_train_on_all_learners_names_the_best(tmp_path: Path) -> None:
     assert manifest["schema"]["sources"] == {}
 
 
+def test_programs_without_a_run_beside_the_references_do_not_end_training(tmp_path: Path) -> None:
+    """Gaps: some programs ran beside a few others only, so the factorisation cannot be asked about all pairs."""
+    data = made_coruns(16, 3, suites=4)
+    keep = np.random.default_rng(0).random(256) < 0.4
+    path = written(data.only(keep), tmp_path / "pairs.csv")
+    answer = cohabit("train", "degradation", path, "--model", "factor", "--out", tmp_path / "model", "--json")
+    assert answer.code == 0, answer.err
+    few = answer.document["few_co_runs"]
+    assert few is not None
+    assert few["without"] > 0
+    assert few["rows"] + few["without"] + few["co_runs"] == len(path.read_text().splitlines()) - 1
+
+
+def test_several_suites_are_held_out(tmp_path: Path) -> None:
+    path = written(made_coruns(16, 3, suites=4), tmp_path / "pairs.csv")
+    call = ("train", "degradation", path, "--model", "elastic-net", "--out", tmp_path / "model", "--json")
+    both = cohabit(*call, "--blind-suite", "suite1", "--blind-suite", "suite3").document
+    assert (both["applications"], both["blind_rows"]) == (8, 64)
+    assert cohabit(*call, "--blind-suite", "suite3").document["applications"] == 12
+
+
+def test_what_is_wrong_with_the_data_is_said(tmp_path: Path) -> None:
+    path = written(made_coruns(6, 3), tmp_path / "pairs.csv")
+    rows = lines_of(path)
+    rewritten(path, [*rows, rows[1]])
+    answer = cohabit("train", "degradation", path, "--model", "elastic-net", "--out", tmp_path / "model")
+    assert "2 rows are repeats of 1 pairs" in answer.err
+
+
 def test_predict_and_match_what_was_predicted(trained: tuple[Path, Path, Answer], tmp_path: Path) -> None:
     data, model, _ = trained
     out = tmp_path / "matrix.csv"
@@ -200,7 +229,8 @@ def test_train_refuses_data_it_cannot_learn_from(tmp_path: Path) -> None:
     assert "has no column other" in refused([row[:1] + row[2:] for row in whole])
     assert "has no primary.* columns" in refused([row[:5] + row[-12:] for row in whole])
     assert "line 3, target: is nan" in refused([*whole[:2], [*whole[2][:2], "nan", *whole[2][3:]], *whole[3:]])
-    assert "line 2, other.cpu_usage.std: is empty" in refused([whole[0], [*whole[1][:-1], ""], *whole[2:]])
+    contrary = [*whole[1][:2], "900", *whole[1][3:]]
+    assert "app00 beside app00 slows by" in refused([*whole, contrary])
     assert "bad.csv: has 3 applications to learn from, too few" in refused([whole[0], *whole[1:16]])
     assert "has no rows" in refused(whole[:1])
     assert "no application is of the suite 'x'" in refused(whole, "--blind-suite", "x")

@@ -42,7 +42,7 @@ def profile_of(name: str, alone: Alone) -> Profile:
     counters = {
         f"{counter}_{stat}": value for counter, one in alone.with_time().items() for stat, value in one.columns()
     }
-    return Profile(name, 1, (ScaleProfile(1, alone.mean_s, counters=counters),))
+    return Profile(name, 1, (ScaleProfile(1, alone.time_s, counters=counters),))
 
 
 def tenant(profile: Profile) -> Tenant:
@@ -67,7 +67,7 @@ def test_a_model_trained_on_measured_pairs_knows_measured_profiles(measured: dic
     out = tmp_path / "pairs.csv"
     plan = Plan([Program(name, [sys.executable]) for name in measured], "shared")
     slowed = {("busy", "busy"): 2.0, ("busy", "idle"): 1.1, ("idle", "busy"): 1.05, ("idle", "idle"): 1.0}
-    times = {pair: Together((factor * measured[pair[0]].mean_s,), 0) for pair, factor in slowed.items()}
+    times = {pair: Together((factor * measured[pair[0]].time_s,), 0) for pair, factor in slowed.items()}
     write_data(out, plan, measured, times)
     data = read_coruns(out)
     model = DegradationModel(

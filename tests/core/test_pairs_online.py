@@ -24,6 +24,7 @@ from cohabit.policy.degradation import KnownPairs, PredictedPairs, ProfiledPairs
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import MEMORY_NAME, METHODS, Pair
 from cohabit.predict.features import Schema
+from cohabit.predict.pooling import Judged
 from tests.core.shared_story import Story
 from tests.support.builders import policies, submitted
 from tests.support.programs import PROFILES, measured, profile
@@ -259,8 +260,8 @@ class Sum:
     def estimate(self, primary_rows: Any, other_rows: Any) -> Any:
         raise AssertionError("pairs are asked for at once")
 
-    def estimate_pairs(self, primary_rows: Any, other_rows: Any) -> Any:
-        return primary_rows[:, 1][:, None] + 10 * other_rows[:, 0]
+    def judge_pairs(self, names: Any, primary_rows: Any, other_rows: Any) -> Judged:
+        return Judged(*[primary_rows[:, 1][:, None] + 10 * other_rows[:, 0]] * 4)
 
 
 def tenant(one: Profile | None, cores: int = 8) -> Tenant:

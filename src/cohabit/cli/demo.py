@@ -89,7 +89,7 @@ def _real(out: Path, as_json: bool) -> Measured | None:
         say("one core is too few to run programs beside each other: only the simulated part follows")
         return None
     if (load := busy_load()) is not None:
-        say(f"this machine is busy (load {load:.1f}): every time below will be noisy")
+        say(f"this machine is busy (other work keeps {load:.1f} cores busy): every time below will be noisy")
     with demonstrating.two_cores():
         say(f"measuring {len(demonstrating.KINDS)} programs alone and beside each other, about 15 s ...")
         programs = demonstrating.commands()

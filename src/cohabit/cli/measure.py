@@ -56,7 +56,7 @@ def pairs(
         try:
             measuring.warm_up(job)
             if load is not None:
-                note(f"the machine is busy (load {load:.1f}): times will be noisy")
+                note(f"the machine is busy (other work keeps {load:.1f} cores busy): times will be noisy")
             _say_plan(job)
             with progress("measuring") as advance:
                 measuring.measure(job, advance)
@@ -89,8 +89,16 @@ def _show(document: dict[str, Any]) -> None:
         noise = document["noise_percent"][name]
         slower = document["degradation_percent"][name]
         cells = [f"{slower[other]:.1f} %" if other in slower else "failed" for other in names]
-        rows.append([name, f"{document['solo_s'][name]:.2f} s", "-" if noise is None else f"{noise:.1f} %", *cells])
-    table("slower beside", ["program", "alone", "noise", *names], rows)
+        low, high = document["solo_range_s"][name]
+        rows.append(
+            [
+                name,
+                f"{document['solo_s'][name]:.2f} s ({low:.2f} to {high:.2f})",
+                "-" if noise is None else f"{noise:.1f} %",
+                *cells,
+            ]
+        )
+    table("slower beside", ["program", "alone (median, range)", "noise", *names], rows)
     typer.echo(
         f"wrote {document['rows']} pairs to {document['out']}, columns and machine to {document['out']}.meta.json"
     )
@@ -236,7 +244,7 @@ def capacity(
     keeping.read_capacities(path)  # refuse an unusable file before anything runs
     load = busy_load()
     if load is not None:
-        note(f"the machine is busy (load {load:.1f}): the capacity will come out too small")
+        note(f"the machine is busy (other work keeps {load:.1f} cores busy): the capacity will come out too small")
     with progress("streaming") as advance:
         points = measure_capacity(allowed_cores(), seconds, size, advance)
     document = keeping.keep_capacity(points, size, path)

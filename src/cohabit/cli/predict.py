@@ -86,15 +86,23 @@ def _show_runs(document: dict[str, Any]) -> None:
 
 
 def _show(document: dict[str, Any]) -> None:
-    shown = sorted(document["predictions"], key=lambda one: -one[2])[:ROWS_SHOWN]
-    table(
-        "", ["application", "beside", "slows by"], [[app, other, f"{percent:.1f} %"] for app, other, percent in shown]
-    )
+    found = zip(document["predictions"], document["intervals"], strict=True)
+    shown = sorted(found, key=lambda one: -one[0][2])[:ROWS_SHOWN]
+    rows = [
+        [app, other, f"{percent:.1f} %", f"{low:.0f} to {high:.0f} %"] for (app, other, percent), (low, high) in shown
+    ]
+    table("", ["application", "beside", "slows by", "four of five within"], rows)
     if len(shown) < document["rows"]:
         typer.echo(f"The {len(shown)} worst of {document['rows']} pairs; --json gives all.")
     words = f"model {document['model']}"
     if document["negatives"]:
         words += f"; {document['negatives']} predictions were below zero and count as zero"
+    if document["beyond_seen"]:
+        words += f"; {document['beyond_seen']} were beyond the worst pair it learned from and count as that"
+    if document["outside_range"]:
+        words += f"; counters of {document['outside_range']} pairs are outside the range it learned from"
+    if document["not_beaten"]:
+        words += f"; on unseen families it does not beat {', '.join(document['not_beaten'])}"
     if document["r2"] is not None:
         words += f"; R² {document['r2']:.3f}, mean error {document['mean_error']:.1f} points against the data's target"
     typer.echo(words)

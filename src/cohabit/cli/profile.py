@@ -72,7 +72,8 @@ def profile(
     profiling.check(settings)
     load = busy_load()
     if load is not None:
-        note(f"the machine is busy (load {load:.1f}): what is measured beside other work is not the program's own")
+        busy = f"the machine is busy (other work keeps {load:.1f} cores busy)"
+        note(f"{busy}: what is measured beside other work is not the program's own")
     with open_store(store) as kept, tempfile.TemporaryDirectory(prefix="cohabit-profile-") as folder:
         found = profiling.profile(settings, Path(folder), note)
         known, why = keep(kept, found)

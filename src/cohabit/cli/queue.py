@@ -25,6 +25,7 @@ LESS = ("limit", "nodes", "waited", "program", "cores", "ran")  # left out first
     "Jobs that wait and run.",
     "cohabit queue",
     "cohabit queue --all",
+    "cohabit queue --expected",
     "cohabit queue --user ann --state failed",
 )
 def queue(
@@ -34,6 +35,7 @@ def queue(
         str, Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
     ] = "",
     limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 1000,
+    expected: Annotated[bool, Option("--expected", help="Also when waiting jobs start, by requested times.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,24 +48,38 @@ def queue(
     asked = "all" if every else STATES.get(state, state)
     with asking(server) as client:
         jobs, more = client.jobs(asked, user, limit)
+        ahead: dict[str, Any] = client.expected() if expected else {"at": 0.0, "starts": [], "why": ""}
+    starts = {one["job"]: one["start_at"] for one in ahead["starts"]}
     if state in STATES:
         jobs = [job for job in jobs if job["state"] == state]
     jobs.sort(key=place_of)
     if as_json:
+        if expected:
+            jobs = [job | {"expected_start_at": starts.get(job["job"])} for job in jobs]
         show_json({"jobs": jobs, "more": more})
         return
     if not jobs:
         echo("no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over"))
         return
     now = time.time()
-    rows = [row_of(job, now) for job in folded(jobs)]
+    rows = [row_of(_with_start(job, starts, now), now) for job in folded(jobs)]
     if sys.stdout.isatty():
         shown = columns_that_fit(rows, screen_width())
         table("", [COLUMNS[at] for at in shown], [[row[at] for at in shown] for row in rows])
     else:
         table("", COLUMNS, rows)
+    if ahead["why"]:
+        note(f"not all expected starts are known: {ahead['why']}")
     if more:
         note(f"there are more than {limit:,}; --limit N shows more")
+
+
+def _with_start(job: dict[str, Any], starts: dict[str, float], now: float) -> dict[str, Any]:
+    """Return the job with its expected start before its reason."""
+    at = starts.get(str(job["job"]))
+    if at is None or job["started_at"] is not None:
+        return job
+    return job | {"why": "; ".join(one for one in (f"starts in {span(max(at - now, 0.0))}", job["why"]) if one)}
 
 
 def columns_that_fit(rows: list[list[str]], width: int, prose: int = LEAST_PROSE) -> list[int]:

@@ -30,9 +30,15 @@ def register(app: typer.Typer) -> None:
 def degradation(
     data: Annotated[Path, Argument("DATA.csv", "One row per ordered pair of applications.")],
     out: Annotated[Path, Option(metavar="MODEL", help="The file to write; its page goes to MODEL.html.")],
-    model: Annotated[str, Option(help="forest, mlp, svr, elastic-net, factor, or auto (the best).")] = "auto",
-    blind_suite: Annotated[str, Option(metavar="NAME", help="Hold out all applications of a suite.")] = "",
+    model: Annotated[str, Option(help="law, forest, mlp, svr, elastic-net, factor, or auto (the best).")] = "auto",
+    blind_suite: Annotated[
+        list[str] | None, Option(metavar="NAME", help="Hold out all applications of a suite; may be repeated.")
+    ] = None,
     blind: Annotated[Path | None, Option(metavar="FILE", help="Hold out the applications of a file.")] = None,
+    target: Annotated[
+        str, Option(metavar="KIND", help="What targets are: percent (slower), time, latency or throughput.")
+    ] = "percent",
+    average: Annotated[bool, Option("--average", help="Average rows of one pair even if they contradict.")] = False,
     quantile: Annotated[
         float | None, Option(metavar="Q", help="Raise predictions until this share of pairs keeps its promise.")
     ] = None,
@@ -48,11 +54,12 @@ def degradation(
         AUTO,
         HeldOut,
         hold_out_file,
-        hold_out_suite,
+        hold_out_suites,
         page_of,
         train_degradation,
         write_lesson,
     )
+    from cohabit.predict.baselines import TITLES
     from cohabit.predict.estimators import KINDS
     from cohabit.trace.corun_data import read_coruns
 
@@ -64,19 +71,24 @@ def degradation(
         raise InputError("--blind-suite and --blind exclude each other", "", "give one of them")
     check_seed(seed)
     _check_files(out, page_of(out))
-    learned = read_coruns(data)
+    learned = read_coruns(data, kind=target, average=average)
     if blind_suite:
-        held = hold_out_suite(learned, blind_suite)
+        held = hold_out_suites(learned, blind_suite)
     elif blind is not None:
-        held = hold_out_file(learned, read_coruns(blind), str(blind))
+        held = hold_out_file(learned, read_coruns(blind, kind=target, average=average), str(blind))
     else:
         held = HeldOut(learned)
     if held.learn.remark:
         note(f"the data is {held.learn.remark}")
+    for one in held.learn.notes:
+        note(one)
     with progress("training") as advance:
         lesson = train_degradation(held, model, seed, quantile, advance)
     write_lesson(lesson, out, dict(learned.environment))
     show_result(lesson.document, as_json, _show)
+    if lesson.document["not_beaten"]:
+        beaten = " and ".join(TITLES[one] for one in lesson.document["not_beaten"])
+        note(f"on families never seen this model does not beat {beaten}: policies refuse it (policy.trust_model)")
     if not as_json:
         typer.echo(f"written: {out} and {page_of(out)}")
 
@@ -175,11 +187,27 @@ def _show(document: dict[str, Any]) -> None:
         for one in document["by_range"]
     ]
     table_of(f"{document['model']} by true degradation, {document['grouped_unseen']} unseen", ranges)
+    splits = [
+        {
+            "unseen": name,
+            "pairs": str(one["rows"]),
+            "model": f"{one['model']['mean_error']:.1f}",
+            **{each: f"{one[each]['mean_error']:.1f}" for each in ("mean", "additive", "one-feature")},
+        }
+        for name, one in document["by_split"].items()
+    ]
+    table_of(f"mean error (points) of {document['model']} and of what it must beat", splits)
+    if document["new_programs"]:
+        new = document["new_programs"]
+        for name, words in (("before", "no co-run"), ("after", f"{new['co_runs']} co-runs")):
+            typer.echo(f"{words} of a new program known: {_new(new[name])}")
     relied = [[one["counter"], one["family"], f"{one['r2_lost']:.3f}"] for one in document["importance"][:10]]
     table("what it relies on", ["counter", "family", "R² lost without it"], relied)
     if document["few_co_runs"]:
         few = document["few_co_runs"]
-        typer.echo(f"factor from {few['co_runs']} of {few['of']} co-runs: R² {_number(few['r2'])} on the others")
+        gaps = f" ({few['without']} have a program without a co-run with them)" if few["without"] else ""
+        asked = f"R² {_number(few['r2'])} on {few['rows']} others{gaps}"
+        typer.echo(f"factor from {few['co_runs']} of {few['of']} co-runs with {len(few['references'])}: {asked}")
     if document["careful"]:
         one = document["careful"]
         typer.echo(
@@ -187,6 +215,17 @@ def _show(document: dict[str, Any]) -> None:
             f"promised too little {100 * one['promised_too_little_before']:.0f} % -> "
             f"{100 * one['promised_too_little']:.0f} % of pairs ({one['measured_on']})"
         )
+
+
+def _new(one: dict[str, Any]) -> str:
+    """Describe the scores on new programs."""
+    words = f"error {one['mean_error']:.1f} points (additive {one['additive_error']:.1f})"
+    words += f", {100 * one['covered']:.0f} % within intervals of 80 %"
+    pairing = one["pairing"]
+    if pairing and pairing["gap_closed"] is not None:
+        words += f"; pairing closes {100 * pairing['gap_closed']:.0f} % of the gap between random and best"
+        words += f", in the worst split {pairing['worse_than_random']:+.0f} % against random"
+    return words
 
 
 def _number(value: float | None) -> str:

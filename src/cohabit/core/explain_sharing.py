@@ -235,4 +235,4 @@ def span(us: int) -> str:
     for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {name}"
-    return f"{np.round(seconds, 3):g} s"
+    return f"{np.round(seconds, 1 if seconds >= 10 else 3):g} s"

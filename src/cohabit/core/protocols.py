@@ -162,6 +162,20 @@ class GroupPlacer(SharedPlacer, Protocol):
 
 
 @runtime_checkable
+class CoRunLearner(Protocol):
+    """A placement whose expectations of neighbours move with every co-run (core/co_runs.py)."""
+
+    @property
+    def learns(self) -> bool:
+        """Return whether it has a model that can learn."""
+        ...
+
+    def by_counters(self, jobs: Sequence[Tenant], node: NodeGroup) -> NDArray[np.float64]:
+        """Return percent for every ordered pair as counters alone say it; NaN: not known."""
+        ...
+
+
+@runtime_checkable
 class Explaining(Protocol):
     """A placement policy that has its own reasons why a job waits."""
 
@@ -199,6 +213,7 @@ class Wait:
 
     reason: str
     until_us: int
+    lent_us: int = 0  # its nodes are lent until then: its reservation begins no earlier; 0: it keeps them
 
 
 class Gate(Protocol):

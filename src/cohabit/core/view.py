@@ -38,6 +38,8 @@ from cohabit.model.plan import Ask, Placement, Promise
 from cohabit.model.profile import Profile, Tenant, load_factor
 from cohabit.model.telemetry import Window
 
+CO_RUNS = "co_runs"  # the memory of what runs beside others have shown (core/co_runs.py)
+
 
 class View:
     """A read-only view; `generation` identifies the state. `names_all`: jobs of other users may be named."""
@@ -66,6 +68,12 @@ class View:
     def memory(self) -> dict[str, Any]:
         """The memory of policies."""
         return self._state.memory
+
+    @property
+    def co_runs(self) -> Mapping[str, Any]:
+        """What runs beside others have shown (core/co_runs.py); empty where no placement learns from them."""
+        found: dict[str, Any] = self._state.memory.get(CO_RUNS, {})
+        return found
 
     @property
     def window(self) -> Window | None:

@@ -32,6 +32,11 @@ def owner_of(user: int) -> str:
     return str(user) if user >= 0 else SHARED
 
 
+def run_key(profile: Profile) -> str:
+    """Return the name under which the co-runs of a program are kept: one user's runs say nothing of another's."""
+    return profile.program if profile.owner == SHARED else f"{profile.program}@{profile.owner}"
+
+
 class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
     """Measurements of exclusive runs at one scale factor."""
 

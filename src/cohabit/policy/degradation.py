@@ -7,18 +7,22 @@ caller leaves such a job alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.features import feature, features
 from cohabit.model.mix import Floats
-from cohabit.model.profile import Profile, Tenant
+from cohabit.model.profile import Profile, Tenant, run_key
 from cohabit.policy.forecast import Forecasts
 from cohabit.policy.needs import COUNTERS, PROFILES, Need
-from cohabit.predict.degradation import Predictor
+from cohabit.predict.degradation import DegradationModel, Predictor
+from cohabit.predict.pooling import CoRun, Effect, Pooled, posterior
 
+CoRuns = Mapping[str, Any]  # core/co_runs.py
+NOTHING: CoRuns = {}
 MOST_NAMES = 4  # most columns named in a sentence
 CPU_USAGE = "cpu_usage_mean"  # the counter: cores a program keeps busy on a node when alone
 
@@ -36,12 +40,16 @@ class Degradations(Protocol):
         """Return what it needs to answer."""
         ...
 
-    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
-        """Return percent for every ordered pair of these jobs on such a node."""
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup, seen: CoRuns = NOTHING) -> Floats:
+        """Return percent for every ordered pair of these jobs on such a node; `seen`: what co-runs have shown."""
         ...
 
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return why a program with this profile cannot be judged, so that its jobs run alone; empty: it can."""
+        ...
+
+    def keeping_bounds(self) -> Degradations:
+        """Return the same for a policy that must not promise too little: the upper ends of what is uncertain."""
         ...
 
 
@@ -56,26 +64,39 @@ class KnownPairs:
         self._percent = np.full((len(names) + 1, len(names) + 1), np.nan)  # the last: unknown programs
         self._percent[:-1, :-1] = np.maximum(percent, 0.0)
 
+    def keeping_bounds(self) -> KnownPairs:
+        return self
+
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return whether the program is absent from the matrix."""
         return "" if program in self._place else f"{self.source} has no program {program or 'for it'}"
 
-    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup, seen: CoRuns = NOTHING) -> Floats:
         places = [self._place.get(job.program, -1) for job in jobs]
         found: Floats = self._percent[np.ix_(places, places)]
         return found
 
 
 class PredictedPairs:
-    """Degradations by a model, from each program's counters when alone; equal programs are predicted once."""
+    """Degradations by a model, from each program's counters when alone; equal programs are predicted once.
 
-    def __init__(self, model: Predictor, name: str = "") -> None:
+    A pair counts with the mean under its uncertainty, so that one that is known badly is not a good one; where a bound
+    must be kept (`cautious`), with the upper end of its interval.
+    """
+
+    def __init__(self, model: Predictor, name: str = "", cautious: bool = False) -> None:
+        self.name, self.cautious = name, cautious
         self.model, self.source = model, f"model {name}" if name else "the model"
         columns = tuple(dict.fromkeys((*model.schema.primary, *model.schema.other)))
         self.needs = (
             Need(COUNTERS, "all jobs run alone: the model can be asked about none of them", True, columns, True),
         )
+        self._last: tuple[CoRuns, Mapping[str, Effect]] | None = None
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
+
+    def keeping_bounds(self) -> PredictedPairs:
+        """Return the same with the upper ends of intervals."""
+        return PredictedPairs(self.model, self.name, cautious=True)
 
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return which of the columns it learned from were not measured."""
@@ -87,17 +108,54 @@ class PredictedPairs:
             return ""
         return f"{self.source} cannot judge {program}: its profile lacks {some_of(missing)} (`cohabit profile` it)"
 
-    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup, seen: CoRuns = NOTHING) -> Floats:
         profiles = {id(job.profile): job.profile for job in jobs if job.profile is not None}
         rows = {key: row for key, row in ((key, self._row(one)) for key, one in profiles.items()) if row is not None}
         found = np.full((len(rows) + 1, len(rows) + 1), np.nan)
         if rows:
             primary, beside = (np.array(side) for side in zip(*rows.values(), strict=True))
-            found[:-1, :-1] = self.model.estimate_pairs(primary, beside)
+            names = [run_key(profiles[key]) for key in rows]
+            judged = self._taught(names, seen).judge_pairs(names, primary, beside)
+            found[:-1, :-1] = judged.high if self.cautious else judged.expected
         place = {key: number for number, key in enumerate(rows)}
         places = [place.get(id(job.profile), -1) for job in jobs]
         chosen: Floats = found[np.ix_(places, places)]
         return chosen
+
+    @property
+    def learns(self) -> bool:
+        """Return whether the model's expectations move with co-runs."""
+        return isinstance(self.model, DegradationModel) and self.model.pooled is not None
+
+    def by_counters(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Return percent for every ordered pair as counters alone say it; NaN: a counter is missing."""
+        found = np.full((len(jobs), len(jobs)), np.nan)
+        rows = [None if job.profile is None else self._row(job.profile) for job in jobs]
+        places = [place for place, row in enumerate(rows) if row is not None]
+        if places and isinstance(self.model, DegradationModel):
+            primary, beside = (np.array(side) for side in zip(*(row for row in rows if row is not None), strict=True))
+            found[np.ix_(places, places)] = self.model.estimate_pairs(primary, beside)
+        return found
+
+    def _taught(self, names: Sequence[str], seen: CoRuns) -> Predictor:
+        """Return the model after what co-runs have shown; a user's own program begins with what is known of it."""
+        model = self.model
+        if not isinstance(model, DegradationModel) or model.pooled is None or not seen:
+            return model
+        after = _with_own(self._after(model.pooled, seen), names)
+        return replace(model, pooled=replace(model.pooled, effects=after))
+
+    def _after(self, pooled: Pooled, seen: CoRuns) -> Mapping[str, Effect]:
+        """Return the effects of all programs after these co-runs; the same ones are not computed twice."""
+        if self._last is None or self._last[0] is not seen:
+            runs = [
+                CoRun(app, tuple(group.split("+")), pooled.excess(percent, promised))
+                for app, groups in sorted(seen["runs"].items())
+                for group, (percent, promised, _) in sorted(groups.items())
+            ]
+            names = [name for run in runs for name in (run.app, *run.beside)]
+            self._last = seen, posterior(pooled.spreads, _with_own(pooled.effects, names), runs)
+        return self._last[1]
 
     def _row(self, profile: Profile) -> tuple[Floats, Floats] | None:
         """Return its features as the slowed job and as the neighbour; None if a counter is missing."""
@@ -121,11 +179,14 @@ class ProfiledPairs:
         Need(PROFILES, "a job without a profile counts as one that keeps its cores busy and needs nothing else", False),
     )
 
+    def keeping_bounds(self) -> ProfiledPairs:
+        return self
+
     def lacks(self, program: str, profile: Profile | None) -> str:
         """Return nothing: an unmeasured job is assumed to keep its cores busy and to need nothing else."""
         return ""
 
-    def between(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+    def between(self, jobs: Sequence[Tenant], node: NodeGroup, seen: CoRuns = NOTHING) -> Floats:
         threads = np.array([busy_cores(job) for job in jobs])
         cores = np.array([job.cores for job in jobs])
         crowded = cores[:, None] + cores > node.cores
@@ -149,6 +210,16 @@ class ProfiledPairs:
         places = [place.get(kind, -1) for kind in kinds]
         chosen: Floats = found[np.ix_(places, places)]
         return chosen
+
+
+def _with_own(effects: Mapping[str, Effect], names: Sequence[str]) -> dict[str, Effect]:
+    """Return the effects, those of a user's program taken from the program where it has none of its own yet."""
+    found = dict(effects)
+    for name in names:
+        program = name.rpartition("@")[0]
+        if name not in found and program in found:
+            found[name] = found[program]
+    return found
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
-from cohabit.predict.flat import Arrays, check_nodes
+from cohabit.predict.flat_arrays import Arrays, check_nodes
 from cohabit.whole_files import replacing
 
 MANIFEST, TRAINING, ARRAYS = "manifest.json", "training.skops", "arrays/"

@@ -12,29 +12,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
 from cohabit.predict.factor import fit_factor
 from cohabit.predict.features import CoRuns, Floats, fit_scaling
 from cohabit.predict.flat import FlatForest, FlatModel, FlatNetwork, FlatSupport, Sides, load_flat
+from cohabit.predict.flat_law import FlatLaw
 from cohabit.predict.folds import stream
-from cohabit.predict.trees import LEAF
+from cohabit.predict.trees import flat_nodes
 
 Parameters = Mapping[str, Any]
-Integers = NDArray[np.int32]
-FOREST, MLP, SVR, ELASTIC_NET, FACTOR = KINDS = ("forest", "mlp", "svr", "elastic-net", "factor")
+LAW, FOREST, MLP, SVR, ELASTIC_NET, FACTOR = KINDS = ("law", "forest", "mlp", "svr", "elastic-net", "factor")
 TREES, TREES_IN_SEARCH = 200, 50
 
 # What the search tries, the default first: it wins ties.
 GRIDS: Mapping[str, Sequence[Parameters]] = {
+    LAW: ({},),  # it chooses for itself
     FOREST: tuple({"max_features": share, "min_samples_leaf": leaf} for share in (0.33, 1.0) for leaf in (1, 3)),
     MLP: tuple({"hidden": hidden, "alpha": alpha} for alpha in (10.0, 1.0) for hidden in ((32,), (32, 16))),
     SVR: tuple({"c": c, "gamma": gamma} for c in (10.0, 1.0) for gamma in (1.0, 0.3)),
     ELASTIC_NET: tuple({"alpha": alpha, "l1_ratio": share} for alpha in (0.1, 0.01, 0.5) for share in (0.5, 0.9)),
     FACTOR: tuple({"rank": rank, "ridge": ridge} for rank in (2, 1, 3) for ridge in (0.1, 1.0)),
 }
-FORMS = {FOREST: "forest", MLP: "network", ELASTIC_NET: "network", SVR: "support", FACTOR: "factor"}
+FORMS = {LAW: "law", FOREST: "forest", MLP: "network", ELASTIC_NET: "network", SVR: "support", FACTOR: "factor"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ def fit_kind(kind: str, data: CoRuns, parameters: Parameters, seed: int, trees: 
         return Fitted(factor, factor.arrays())
     from threadpoolctl import threadpool_limits
 
+    if kind == LAW:
+        from cohabit.predict.law import fit_law
+
+        with threadpool_limits(1):
+            return Fitted(*fit_law(data, seed, trees))
     sides = _sides(data)
     chance = int(stream(seed, f"fit {kind}").integers(2**31))
     # One thread: the matrices are small, and sums in another order would give another model on another machine.
@@ -97,20 +102,6 @@ def _forest(data: CoRuns, sides: Sides, parameters: Parameters, chance: int, tre
     value = np.concatenate([tree.value[:, 0, 0] for tree in own])
     flat = FlatForest(sides, feature, threshold, left, right, value, roots)
     return Fitted(flat, forest)
-
-
-def flat_nodes(trees: Sequence[Any]) -> tuple[Integers, Floats, Integers, Integers, Integers]:
-    """The library's trees one after the other: feature (LEAF at a leaf), threshold, children, and where each begins."""
-    roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])]).astype(np.int32)
-    feature, left, right = [], [], []
-    for tree, root in zip(trees, roots.tolist(), strict=True):
-        inner = tree.children_left >= 0
-        feature.append(np.where(inner, tree.feature, LEAF))
-        left.append(np.where(inner, tree.children_left + root, 0))
-        right.append(np.where(inner, tree.children_right + root, 0))
-    nodes = (np.concatenate(part).astype(np.int32) for part in (feature, left, right))
-    feature_at, left_at, right_at = nodes
-    return feature_at, np.concatenate([tree.threshold for tree in trees]), left_at, right_at, roots
 
 
 def _mlp(x: Floats, y: Floats, sides: Sides, parameters: Parameters, unit: float, chance: int) -> Fitted:
@@ -151,6 +142,9 @@ def _svr(x: Floats, y: Floats, sides: Sides, parameters: Parameters, unit: float
 
 def library_answers(kind: str, estimator: Any, flat: FlatModel, data: CoRuns) -> Floats:
     """Return the training library's own answers, to compare the flat form with; not used to decide anything."""
+    if isinstance(flat, FlatLaw):
+        terms = flat.terms.of(data.primary, data.beside)
+        return flat.mixed(terms, np.asarray(estimator.predict(flat.table(terms))))
     if isinstance(flat, FlatForest):
         sides = flat.sides
         x = np.hstack([data.primary[:, sides.primary.chosen], data.beside[:, sides.beside.chosen]]).astype(np.float32)

@@ -73,6 +73,7 @@ def _solve_side(side: Floats, fixed: Floats, mine: Ints, theirs: Ints, target: F
 
 def fit_factor(data: CoRuns, rank: int, ridge: float) -> FlatFactor:
     """Vectors of the known applications, and how to guess them from counters."""
+    data = data.in_pairs()
     factors, profiles = factorise(data, rank, ridge), profiles_of(data)
     place = {name: at for at, name in enumerate(factors.names)}
     first = list(dict.fromkeys(data.app))

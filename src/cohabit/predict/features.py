@@ -8,7 +8,7 @@ over the run); any other numeric columns work as well. Pure: no files, no random
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cohabit.model.counters import PAPER
 from cohabit.model.features import SOLO_TIME, TIME
+from cohabit.predict.members import members_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -68,17 +69,33 @@ class CoRuns:
     schema: Schema
     target: Floats | None = None  # percent; measured speed-ups stay below zero
     suite: tuple[str, ...] = ()  # of the first application; empty where it is not known
+    family: Mapping[str, str] = field(default_factory=dict)  # by application; empty: by name (families.py)
     environment: Mapping[str, Any] = field(default_factory=dict)
     origin: str = ""  # the file it came from
     remark: str = ""  # what a reader should know about the data, in a sentence
+    notes: tuple[str, ...] = ()  # what was found wrong with it, and what was done about it, a sentence each
 
     def __len__(self) -> int:
         return len(self.app)
 
     @property
     def applications(self) -> tuple[str, ...]:
-        """All names, in order of appearance."""
-        return tuple(dict.fromkeys([*self.app, *self.other]))
+        """All names, in order of appearance; of a group of neighbours its members."""
+        return tuple(dict.fromkeys([*self.app, *(name for group in self.neighbours for name in group)]))
+
+    @property
+    def neighbours(self) -> tuple[tuple[str, ...], ...]:
+        """The programs beside the first, of every row; mostly one."""
+        return self.among({*self.app, *self.other})
+
+    def among(self, programs: Collection[str]) -> tuple[tuple[str, ...], ...]:
+        """Return the neighbours of every row, where these programs are known."""
+        return tuple(members_of(other, programs) for other in self.other)
+
+    def in_pairs(self) -> CoRuns:
+        """Return the rows with one neighbour."""
+        single = np.array([len(group) == 1 for group in self.neighbours], bool)
+        return self if single.all() else self.only(single)
 
     @property
     def truth(self) -> Floats:
@@ -100,9 +117,10 @@ class CoRuns:
         )
 
     def within(self, names: Sequence[str] | set[str] | frozenset[str]) -> tuple[Flags, Flags]:
-        """Return for each row whether its first application, and whether its second, is among these."""
+        """Return for each row whether its first application, and whether one beside it, is among these."""
         wanted = set(names)
-        return np.array([name in wanted for name in self.app]), np.array([name in wanted for name in self.other])
+        second = [any(name in wanted for name in group) for group in self.neighbours]
+        return np.array([name in wanted for name in self.app], bool), np.array(second, bool)
 
     def digest(self) -> str:
         """Return a digest of all training data."""

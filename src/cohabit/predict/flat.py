@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.predict.features import Floats, Scaling
-
-NODES = ("feature", "threshold", "left", "right", "value", "roots")  # arrays of trees, as kernels take them
-Arrays = dict[str, NDArray[np.generic]]
+from cohabit.predict.flat_arrays import NODES, Arrays, check_nodes, floats
+from cohabit.predict.flat_law import load_law
 
 
 class FlatModel(Protocol):
@@ -63,11 +62,6 @@ class Sides:
             for side in ("primary", "beside")
         )
         return Sides(primary, beside)
-
-
-def floats(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Floats:
-    """Return one array of a file as numbers."""
-    return np.asarray(arrays[name], np.float64)
 
 
 @dataclass(frozen=True)
@@ -230,6 +224,8 @@ def load_flat(
 
     All indices are checked, because a kernel follows them without checks.
     """
+    if form == "law":
+        return load_law(arrays, primary, other)
     sides = Sides.load(arrays)
     for scaling, width in ((sides.primary, primary), (sides.beside, other)):
         if scaling.chosen.size and not 0 <= int(scaling.chosen.min()) <= int(scaling.chosen.max()) < width:
@@ -263,18 +259,3 @@ def load_flat(
         own = [floats(arrays, name) if name in arrays else None for name in ("sensitivity", "pressure")]
         return FlatFactor(sides, floats(arrays, "sensitive"), floats(arrays, "pressing"), tuple(names), own[0], own[1])
     raise ValueError(f"no model has the form {form!r}")
-
-
-def check_nodes(
-    feature: NDArray[np.generic], left: NDArray[np.generic], right: NDArray[np.generic], columns: int
-) -> int:
-    """Return the number of nodes, if all test an existing column and lead further down, never in a circle."""
-    feature, left, right = (np.asarray(part, np.int64) for part in (feature, left, right))
-    inner = left > np.arange(len(left)) if len(left) == len(right) == len(feature) else None
-    if inner is None:
-        raise ValueError("its trees do not fit together")
-    asks = feature >= 0
-    down = inner & (right > np.arange(len(right))) & (left < len(left)) & (right < len(right))
-    if (asks & ~(down & (feature < columns))).any():
-        raise ValueError("a tree leads nowhere")
-    return len(feature)

@@ -1,20 +1,22 @@
 """Split data into training and test parts: folds by application, and folds by pair to show what those leak.
 
 In a fold by application, the pairs asked about consist of applications the model has never seen, neither as the first
-nor as the second; pairs of one seen and one unseen application are in neither part. A fold by pair asks about new pairs
-of applications that were all seen before: the score it gives does not carry over to new programs.
+nor as the second; pairs of one seen and one unseen application are in neither part. Applications of one family (one
+program at several sizes) are dealt together. A fold by pair asks about new pairs of applications that were all seen
+before: the score it gives does not carry over to new programs.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.errors import InputError
+from cohabit.predict.families import families_of
 from cohabit.predict.features import CoRuns, Flags
 
 FOLDS = 5
@@ -56,12 +58,13 @@ class Folds:
 def by_application(data: CoRuns, seed: int, count: int = FOLDS, repeats: int = REPEATS) -> Folds:
     """Both applications of a pair unseen; where the data hardly has such pairs (one neighbour for all), the first."""
     check_applications(data)
-    names = data.applications
+    names, of = data.applications, families_of(data.applications, data.family)[0]
+    families = tuple(dict.fromkeys(of.values()))
     found: list[Fold] = []
     for repeat in range(repeats):
         rng = stream(seed, f"folds by application {repeat}")
-        for group in _dealt(names, min(count, len(names) // 2), rng):
-            first, second = data.within(group)
+        for dealt in _dealt(families, min(count, max(len(families) // 2, 2)), rng):
+            first, second = data.within({name for name in names if of[name] in dealt})
             found.append(Fold(~first & ~second, first & second))
         if sum(int(fold.ask.sum()) for fold in found) >= ENOUGH_ROWS:
             break
@@ -73,13 +76,32 @@ def by_application(data: CoRuns, seed: int, count: int = FOLDS, repeats: int = R
 
 def _by_first(data: CoRuns, seed: int, count: int) -> Folds:
     """New as the slowed application; with few of them one at a time."""
-    names = tuple(dict.fromkeys(data.app))
-    groups = len(names) if len(names) <= 2 * count else count
+    of = families_of(data.applications, data.family)[0]
+    families = tuple(dict.fromkeys(of[name] for name in data.app))
+    groups = len(families) if len(families) <= 2 * count else count
     found = []
-    for group in _dealt(names, groups, stream(seed, "folds by first application")):
-        first, _ = data.within(group)
+    for dealt in _dealt(families, groups, stream(seed, "folds by first application")):
+        first, _ = data.within({name for name in data.app if of[name] in dealt})
         found.append(Fold(~first, first))
     return Folds(tuple(found), FIRST)
+
+
+def by_program(data: CoRuns, seed: int) -> Folds:
+    """Both applications of a pair unseen, though others of their family may be known: it flatters."""
+    return by_application(replace(data, family={name: name for name in data.applications}), seed, repeats=1)
+
+
+def by_neighbour(data: CoRuns, seed: int) -> Folds:
+    """The neighbour unseen, the slowed application known; no fold where the data has one neighbour only."""
+    of = families_of(data.applications, data.family)[0]
+    families = tuple(dict.fromkeys(of.values()))
+    found = []
+    for dealt in _dealt(families, min(FOLDS, max(len(families) // 2, 2)), stream(seed, "folds by neighbour")):
+        first, second = data.within({name for name in data.applications if of[name] in dealt})
+        fold = Fold(~first & ~second, ~first & second)
+        if fold.ask.any() and fold.learn.any():
+            found.append(fold)
+    return Folds(tuple(found), "the neighbour")
 
 
 def by_pair(data: CoRuns, seed: int) -> Folds:
@@ -130,3 +152,8 @@ def check_applications(data: CoRuns) -> None:
     if count < FEWEST_APPLICATIONS:
         what = f"has {count} applications to learn from, too few to leave some out and ask about them"
         raise InputError(what, data.origin, f"measure at least {FEWEST_APPLICATIONS}, better 20")
+    of = families_of(data.applications, data.family)[0]
+    families = len({of[name] for name in data.app})
+    if families < 2:
+        what = "has applications of one family only, so none of them is new to a model that knows the others"
+        raise InputError(what, data.origin, "measure other programs as well, or mend its column family")

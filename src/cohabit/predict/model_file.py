@@ -18,11 +18,14 @@ from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.estimators import FORMS
 from cohabit.predict.features import CoRuns, Schema
 from cohabit.predict.flat import FlatFactor, load_flat
+from cohabit.predict.flat_arrays import Arrays, floats
+from cohabit.predict.pooling import load_pooled
 from cohabit.predict.training import Trained
 from cohabit.version import __version__
 
 FORMAT = "cohabit degradation model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+LAYER = "layer."  # of the names of arrays that are not the learner's
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,12 @@ def save_model(path: Path, trained: Trained, scores: Mapping[str, Any], environm
         "scores": dict(scores),
         "schema": {"primary": model.schema.primary, "other": model.schema.other, "sources": dict(model.schema.sources)},
         "names": list(model.flat.names) if isinstance(model.flat, FlatFactor) else [],
+        "effects": [] if model.pooled is None else list(model.pooled.effects),
     }
-    write_archive(path, manifest, model.flat.arrays(), trained.estimator)
+    layer: Arrays = {} if model.pooled is None else {f"{LAYER}{key}": one for key, one in model.pooled.arrays().items()}
+    if model.lowest is not None and model.highest is not None:
+        layer |= {f"{LAYER}lowest": model.lowest, f"{LAYER}highest": model.highest}
+    write_archive(path, manifest, model.flat.arrays() | layer, trained.estimator)
 
 
 def load_model(path: Path) -> StoredModel:
@@ -61,12 +68,24 @@ def load_model(path: Path) -> StoredModel:
         own = manifest["schema"]
         schema = Schema(tuple(own["primary"]), tuple(own["other"]), own["sources"])
         flat = load_flat(manifest["form"], found.arrays, len(schema.primary), len(schema.other), manifest["names"])
-        model = DegradationModel(manifest["kind"], schema, flat, float(manifest["margin"]))
+        layer = {key.removeprefix(LAYER): one for key, one in found.arrays.items() if key.startswith(LAYER)}
+        known = load_pooled(layer, manifest["effects"]) if "pooled" in layer else None
+        lowest, highest = (floats(layer, end) if end in layer else None for end in ("lowest", "highest"))
+        if any(end is not None and len(end) != len(schema.columns) for end in (lowest, highest)):
+            raise ValueError("its range has other columns")
+        margin = float(manifest["margin"])
+        model = DegradationModel(manifest["kind"], schema, flat, margin, known, lowest, highest)
     except WRONG_FORM:
         raise wrong_form(path) from None
     if not math.isfinite(model.margin):
         raise InputError("has a number that is none", str(path), AGAIN)
     return StoredModel(model, manifest)
+
+
+def not_beaten_by(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the baselines that were at least as good on families never seen, as the file says."""
+    found = manifest["scores"].get("not_beaten")
+    return ["baselines it was never compared with"] if found is None else [str(one) for one in found]
 
 
 def check_fits(schema: Schema, data: CoRuns, where: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from cohabit.model.features import TIME, counter_of
+from cohabit.predict.baselines import MEAN
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.features import CoRuns, Floats, family_of
 
@@ -27,6 +28,8 @@ class Asked:
     truth: Floats
     answer: Floats  # as the model gave it, perhaps below zero
     mean: Floats  # the prediction from the mean of the training rows alone
+    plain: Mapping[str, Floats] = field(default_factory=dict)  # answers of other baselines, by name
+    sizes: tuple[int, ...] = ()  # of the sets it was joined from
 
     @staticmethod
     def joined(parts: Sequence[Asked]) -> Asked:
@@ -34,8 +37,22 @@ class Asked:
         return Asked(
             tuple(name for part in parts for name in part.app),
             tuple(name for part in parts for name in part.other),
-            *(np.concatenate([getattr(part, field) for part in parts]) for field in ("truth", "answer", "mean")),
+            np.concatenate([part.truth for part in parts]),
+            np.concatenate([part.answer for part in parts]),
+            np.concatenate([part.mean for part in parts]),
+            {name: np.concatenate([part.plain[name] for part in parts]) for name in parts[0].plain},
+            tuple(len(part.truth) for part in parts),
         )
+
+    def split(self) -> list[Asked]:
+        """Return the sets of answers it was joined from."""
+        found, at = [], 0
+        for size in self.sizes or (len(self.truth),):
+            own, at = slice(at, at + size), at + size
+            plain = {name: answer[own] for name, answer in self.plain.items()}
+            answers = self.truth[own], self.answer[own], self.mean[own]
+            found.append(Asked(self.app[own], self.other[own], *answers, plain))
+        return found
 
     @property
     def negatives(self) -> int:
@@ -66,6 +83,30 @@ def summary(asked: Asked) -> dict[str, Any]:
         "mean_predictor_error": mean_error(asked.truth, asked.mean),
         "negatives": asked.negatives,
     }
+
+
+def model_score(asked: Asked) -> dict[str, float | None]:
+    """The model itself, in the form of its baselines."""
+    return {"r2": r_squared(asked.truth, asked.answer), "mean_error": mean_error(asked.truth, asked.answer)}
+
+
+def baselines(asked: Asked) -> dict[str, dict[str, float | None]]:
+    """Every baseline in numbers, the mean first."""
+    answers = {MEAN: asked.mean, **asked.plain}
+    return {
+        name: {"r2": r_squared(asked.truth, answer), "mean_error": mean_error(asked.truth, answer)}
+        for name, answer in answers.items()
+    }
+
+
+def not_beaten(asked: Asked) -> list[str]:
+    """Return the baselines whose mean error is no larger than the model's, and the mean where R^2 is not above it."""
+    own, found = mean_error(asked.truth, asked.answer), baselines(asked)
+    names = [name for name, one in found.items() if one["mean_error"] is not None and one["mean_error"] <= own]
+    score, plain = r_squared(asked.truth, asked.answer), found[MEAN]["r2"]
+    if MEAN not in names and score is not None and plain is not None and score <= plain:
+        names.insert(0, MEAN)
+    return names
 
 
 def by_range(truth: Floats, answer: Floats) -> list[dict[str, Any]]:

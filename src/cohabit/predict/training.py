@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cohabit.predict import folds as folding
+from cohabit.predict.baselines import all_of as plain_answers
 from cohabit.predict.degradation import MARGIN_FLOOR_PCT, DegradationModel
 from cohabit.predict.estimators import GRIDS, KINDS, TREES, TREES_IN_SEARCH, Parameters, fit_kind
 from cohabit.predict.features import CoRuns, Floats
@@ -39,8 +40,9 @@ class Evaluated:
 
     kind: str
     parameters: Parameters  # found by the search over all rows
-    grouped: Asked  # applications never seen
+    grouped: Asked  # families of applications never seen
     unseen: str  # what exactly was new in `grouped`
+    touched: Asked  # at least one application never seen, the same models: rows of `grouped` among them
     paired: Asked  # pairs never seen
 
 
@@ -56,7 +58,7 @@ def fit(data: CoRuns, kind: str, seed: int = 0, parameters: Parameters | None = 
 def search(data: CoRuns, kind: str, seed: int) -> Parameters:
     """The parameters that do best on applications left out; the usual ones where there are too few to leave out."""
     grid = GRIDS[kind]
-    if len(dict.fromkeys(data.app)) < folding.FEWEST_APPLICATIONS:
+    if len(grid) == 1 or len(dict.fromkeys(data.app)) < folding.FEWEST_APPLICATIONS:
         return grid[0]
     inner = folding.by_application(data, seed + 1, INNER_FOLDS, repeats=1)
     best, chosen = -np.inf, grid[0]
@@ -78,18 +80,26 @@ def _asked(
     step: Step = no_step,
 ) -> Asked:
     """Answers for all rows asked about, each from a model that has not seen the fold."""
-    parts: list[Asked] = []
+    return _asked_widely(data, kind, folds, seed, parameters, trees, step)[0]
+
+
+def _asked_widely(
+    data: CoRuns, kind: str, folds: Folds, seed: int, parameters: Parameters | None, trees: int, step: Step = no_step
+) -> tuple[Asked, Asked]:
+    """The same, and the answers of the same models for all rows they had not learned from."""
+    parts, more = list[Asked](), list[Asked]()
     for fold in folds:
-        known, new = data.only(fold.learn), data.only(fold.ask)
+        known, new, rest = data.only(fold.learn), data.only(fold.ask), data.only(~fold.learn)
         chosen = parameters if parameters is not None else search(known, kind, seed)
         model = DegradationModel(kind, known.schema, fit_kind(kind, known, chosen, seed, trees).flat)
-        parts.append(asked_of(model, new, float(known.truth.mean())))
+        parts.append(replace(asked_of(model, new, float(known.truth.mean())), plain=plain_answers(known, new)))
+        more.append(asked_of(model, rest, float(known.truth.mean())))
         step()
-    return Asked.joined(parts)
+    return Asked.joined(parts), Asked.joined(more)
 
 
 def asked_of(model: DegradationModel, new: CoRuns, known_mean: float) -> Asked:
-    """Return a model's predictions for rows with a known target."""
+    """Return a model's own predictions for rows with a known target."""
     raw = model.raw(new.primary, new.beside, new.app, new.other)
     return Asked(new.app, new.other, new.truth, raw, np.full(len(new), known_mean))
 
@@ -98,9 +108,16 @@ def evaluate(data: CoRuns, kind: str, seed: int = 0, searching: bool = True, ste
     """Scores of one learner by application and by pair; without a search the usual parameters are used."""
     chosen = search(data, kind, seed) if searching else GRIDS[kind][0]
     outer = folding.by_application(data, seed)
-    grouped = _asked(data, kind, outer, seed, None if searching else chosen, TREES, step)
+    grouped, touched = _asked_widely(data, kind, outer, seed, None if searching else chosen, TREES, step)
     paired = _asked(data, kind, folding.by_pair(data, seed), seed, chosen, TREES, step)
-    return Evaluated(kind, chosen, grouped, outer.unseen, paired)
+    return Evaluated(kind, chosen, grouped, outer.unseen, touched, paired)
+
+
+def further(data: CoRuns, one: Evaluated, seed: int) -> dict[str, Asked]:
+    """Return answers where less is new: the programs but not their families, the neighbour only."""
+    ways = {"program": folding.by_program(data, seed), "neighbour": folding.by_neighbour(data, seed)}
+    asked = {name: way for name, way in ways.items() if way.folds}
+    return {name: _asked(data, one.kind, way, seed, one.parameters, TREES_IN_SEARCH) for name, way in asked.items()}
 
 
 def steps_of(data: CoRuns, kinds: Sequence[str], seed: int) -> int:

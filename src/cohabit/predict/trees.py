@@ -1,13 +1,14 @@
 """Answers of a forest of trees, compiled: for all rows, or all pairs of two tables without ever writing the pairs down.
 
 Where there are two tables, features 0.. are columns of the first, those after them columns of the second. Values are
-compared as 32-bit floats, as the library that grew the trees does, so both give the same answer. Only `flat`,
-`variability_flat` and `variability_calibration` call this module.
+compared as 32-bit floats, as the library that grew the trees does, so both give the same answer. Only flat models and
+what grows their trees call this module.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from cohabit.compiled import compiled_free
 
 LEAF = -1
+Integers = NDArray[np.int32]
 
 
 class Trees(NamedTuple):
@@ -26,6 +28,20 @@ class Trees(NamedTuple):
     right: NDArray[np.int32]
     value: NDArray[np.float64]
     roots: NDArray[np.int32]
+
+
+def flat_nodes(trees: Sequence[Any]) -> tuple[Integers, NDArray[np.float64], Integers, Integers, Integers]:
+    """The library's trees one after the other: feature (LEAF at a leaf), threshold, children, and where each begins."""
+    roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])]).astype(np.int32)
+    feature, left, right = [], [], []
+    for tree, root in zip(trees, roots.tolist(), strict=True):
+        inner = tree.children_left >= 0
+        feature.append(np.where(inner, tree.feature, LEAF))
+        left.append(np.where(inner, tree.children_left + root, 0))
+        right.append(np.where(inner, tree.children_right + root, 0))
+    nodes = (np.concatenate(part).astype(np.int32) for part in (feature, left, right))
+    feature_at, left_at, right_at = nodes
+    return feature_at, np.concatenate([tree.threshold for tree in trees]), left_at, right_at, roots
 
 
 @compiled_free

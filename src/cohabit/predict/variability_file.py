@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cohabit.predict.archive import WRONG_FORM, read_archive, write_archive, wrong_form
 from cohabit.predict.features import Floats
-from cohabit.predict.flat import Arrays, floats
+from cohabit.predict.flat_arrays import Arrays, floats
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_calibration import Calibration
 from cohabit.predict.variability_data import CLASSES, TYPE_COLUMNS, Norms

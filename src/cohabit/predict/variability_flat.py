@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.predict.features import Floats
-from cohabit.predict.flat import NODES, Arrays, check_nodes, floats
+from cohabit.predict.flat_arrays import NODES, Arrays, check_nodes, floats
 from cohabit.predict.variability_data import CLASSES, Labels
 
 ASKED_TOGETHER = 256  # rows whose distances to all runs are held at once

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from cohabit.predict.estimators import flat_nodes
 from cohabit.predict.features import Floats
 from cohabit.predict.folds import stream
+from cohabit.predict.trees import flat_nodes
 from cohabit.predict.variability_data import Labels
 from cohabit.predict.variability_flat import FlatClassifier, FlatConstant, FlatNeighbours, FlatTrees
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from cohabit.predict.baselines import BASELINES, TITLES
+from cohabit.predict.features import Floats
+from cohabit.predict.pooling import Judged
 from cohabit.predict.scores import Asked
 from cohabit.report.figures import Figure, bar, colour, layout, marks, packed, safe
 from cohabit.report.html import Page, assembled_page
@@ -20,7 +23,7 @@ TITLE = "A model of who hurts whom"
 COUNTERS_SHOWN = 15
 SCATTER_WORDS = (
     "Every mark is a pair of applications the model had never seen. On the dotted line the prediction is right; below "
-    "it, the pair is slower than promised."
+    "it, the pair is slower than promised. Bars hold four of five pairs of families left out."
 )
 LEARNER_WORDS = (
     "R² on pairs of unseen applications beside R² on unseen pairs of known ones: the difference is what random folds "
@@ -30,8 +33,8 @@ IMPORTANCE_WORDS = "How far R² on the training data falls when the counter's va
 RANGE_HEADS = ("true degradation", "pairs", "mean error (points)", "bias (points)", "promised too little")
 
 
-def scatter_figure(grouped: Asked, blind: Asked | None) -> Figure:
-    """Predicted against true degradation, of rows the model had not learned from."""
+def scatter_figure(grouped: Asked, blind: Asked | None, interval: Judged | None = None) -> Figure:
+    """Predicted against true degradation, of rows the model had not learned from, with intervals."""
     traces: list[Figure] = []
     for number, (name, asked) in enumerate((("folds by application", grouped), ("blind", blind))):
         if asked is None:
@@ -40,6 +43,10 @@ def scatter_figure(grouped: Asked, blind: Asked | None) -> Figure:
         pairs = [safe(f"{app} beside {other}") for app, other in zip(asked.app, asked.other, strict=True)]
         hover = "%{text}: %{x:.1f} % true, %{y:.1f} % predicted<extra></extra>"
         traces.append(marks(name, x, y, number, hover, size=7, marker={"symbol": number}, text=pairs))
+        if number == 0 and interval is not None:
+            up, down = np.maximum(interval.high - y_of(asked), 0.0), np.maximum(y_of(asked) - interval.low, 0.0)
+            bars = {"type": "data", "symmetric": False, "array": packed(up), "arrayminus": packed(down)}
+            traces[-1]["error_y"] = bars | {"thickness": 0.6, "width": 0}
     top = max(float(max(asked.truth.max(), asked.answer.max())) for asked in (grouped, blind) if asked is not None)
     traces.append(
         {
@@ -54,6 +61,11 @@ def scatter_figure(grouped: Asked, blind: Asked | None) -> Figure:
     )
     plan = layout(420, "true degradation (%)", "predicted degradation (%)", showlegend=True)
     return {"data": traces, "layout": plan}
+
+
+def y_of(asked: Asked) -> Floats:
+    """Return answers as they are drawn."""
+    return np.maximum(asked.answer, 0.0)
 
 
 def learner_figure(by_model: Mapping[str, Mapping[str, Any]]) -> Figure:
@@ -87,13 +99,16 @@ def importance_figure(importance: Sequence[Mapping[str, Any]]) -> Figure:
     return {"data": [trace], "layout": plan}
 
 
-def render_learning(document: Mapping[str, Any], grouped: Asked, blind: Asked | None) -> str:
+def render_learning(
+    document: Mapping[str, Any], grouped: Asked, blind: Asked | None, interval: Judged | None = None
+) -> str:
     """The whole page as text."""
     page = Page()
     page.add_head(TITLE, _sentences(document))
-    scatter, learners = scatter_figure(grouped, blind), learner_figure(document["by_model"])
+    scatter, learners = scatter_figure(grouped, blind, interval), learner_figure(document["by_model"])
     page.add_section("Prediction against truth", page.picture(scatter, "Predicted and true degradation", SCATTER_WORDS))
     page.add_section("Learners", page.picture(learners, "R squared per learner", LEARNER_WORDS))
+    page.add_section("Against what it must beat", _by_split(document["by_split"]))
     page.add_section("Error by range", _ranges(document["by_range"]))
     if document["importance"]:
         figure = importance_figure(document["importance"])
@@ -116,7 +131,38 @@ def _sentences(document: Mapping[str, Any]) -> list[str]:
             f"On {document['blind_rows']} blind pairs it is off by {own['blind_mean_error']:.1f} points "
             f"(R² {_number(own['blind_r2'])})."
         )
+    if document["not_beaten"]:
+        beaten = " and ".join(TITLES[one] for one in document["not_beaten"])
+        words.append(f"It does not beat {beaten} there: do not schedule by it.")
+    if document["new_programs"]:
+        after = document["new_programs"]["after"]
+        words.append(
+            f"Once {document['new_programs']['co_runs']} co-runs of a new program are known, it is off by "
+            f"{after['mean_error']:.1f} points (sensitivity plus intensity: {after['additive_error']:.1f}); "
+            f"{100 * after['covered']:.0f} % of the pairs are within their interval."
+        )
     return [*words, f"The data is {document['remark']}." if document["remark"] else ""]
+
+
+SPLITS = {
+    "family": "family never seen",
+    "program": "program never seen",
+    "neighbour": "only the neighbour never seen",
+    "pair": "only the pair never seen",
+}
+
+
+def _by_split(splits: Mapping[str, Mapping[str, Any]]) -> str:
+    """Mean errors of the model and its baselines."""
+    heads = [("what is new", ""), ("pairs", "number"), ("model", "number")]
+    heads += [(TITLES[name], "number") for name in BASELINES]
+
+    def cells(name: str, one: Mapping[str, Any]) -> str:
+        errors = "".join(f'<td class="number">{one[each]["mean_error"]:.1f}</td>' for each in ("model", *BASELINES))
+        return f'<th scope="row">{SPLITS[name]}</th><td class="number">{one["rows"]}</td>{errors}'
+
+    words = "<p>Mean error in points of degradation.</p>"
+    return words + table(heads, (cells(name, one) for name, one in splits.items()))
 
 
 def _number(value: float | None) -> str:

@@ -63,6 +63,7 @@ def read_dcslab(path: Path) -> CoRuns:
         Schema(schema.primary, schema.other, sources),
         target,
         tuple(suites[name] for name in names),
+        {},
         {"processor": "2 x Xeon E5-2683 v4", "cores_each": 8},
         str(path),
         f"small: {len(names)} applications beside {BESIDE} only, one run each",

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.model.event import NodeDrained, StartRefused
 from tests.backend.slurm.steering import attached, jobs_of, log_of, start_attached, stop, submit, until, write_site
+from tests.backend.slurm.test_slurms_own_changes import facts
 from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-2")]
@@ -64,3 +66,33 @@ def test_what_can_never_run_goes_back_queued(two_idle: SlurmCluster, tmp_path: P
         ("PENDING", False, "PartitionConfig")
     }
     assert {jobs[name].mark for name in (living, dead)} == {"cohabit:back"}
+
+
+def test_shared_nodes_that_a_reservation_or_a_drain_closes(two_idle: SlurmCluster, tmp_path: Path) -> None:
+    """On shared nodes, too, no job is sent where Slurm would refuse it: its limit reaches into a coming reservation, or
+    the node is drained. Short jobs use the node until then."""
+    slurm = two_idle
+    slurm.run("scontrol", "create", "reservation", "ReservationName=cooling", "Nodes=n0", "StartTime=now+5minutes",
+              "Duration=60", "Users=root", "Flags=MAINT")  # fmt: skip
+    try:
+        with attached(write_site(slurm, tmp_path, "cs", within_s=4)):
+            long = submit(slurm, tmp_path, tmp_path / "go", "-n4", "--time=10")
+            until(lambda: jobs_of(slurm)[long].runs, 60, log_of(tmp_path))
+            waits = submit(slurm, tmp_path, 0.5, "-n2", "--time=10")
+            short = submit(slurm, tmp_path, 0.5, "-n2", "--time=2")
+            until(lambda: jobs_of(slurm)[short].state == "COMPLETED", 60, log_of(tmp_path))
+            slurm.run("scontrol", "update", "NodeName=n1", "State=DRAIN", "Reason=test")
+            until(lambda: any(isinstance(one, NodeDrained) for one in facts(tmp_path)), 30, log_of(tmp_path))
+            (tmp_path / "go").touch()
+            until(lambda: jobs_of(slurm)[long].state == "COMPLETED", 60, log_of(tmp_path))
+            again = submit(slurm, tmp_path, 0.5, "-n2", "--time=2")
+            until(lambda: jobs_of(slurm)[again].state == "COMPLETED", 60, log_of(tmp_path))
+            jobs = jobs_of(slurm)
+            assert [jobs[name].nodes for name in (long, short, again)] == [("n1",), ("n0",), ("n0",)]
+            assert jobs[waits].held
+            slurm.run("scontrol", "delete", "ReservationName=cooling")
+            until(lambda: jobs_of(slurm)[waits].nodes == ("n0",), 60, log_of(tmp_path))
+            assert not [one for one in facts(tmp_path) if isinstance(one, StartRefused)]
+    finally:
+        slurm.run("scontrol", "delete", "ReservationName=cooling", check=False)
+        slurm.run("scontrol", "update", "NodeName=n1", "State=RESUME", check=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cohabit.core.checkpoint import save
-from cohabit.live.api.dry_run import foresee
+from cohabit.live.api.dry_run import expected_starts, foresee
 from cohabit.live.api.page.views import living_jobs
 from cohabit.model.units import SECOND
 from tests.core.shared_story import must, story
@@ -42,5 +42,23 @@ def test_a_dry_run_tells_the_start_that_why_tells() -> None:
     assert seen.why == f"{what}; {within} on 4 nodes, {expected}"
     assert tell.why("wide", 1).startswith(what)
     assert tell.why("wide", 1).endswith(f"{within} on 4 nodes, {expected}")
+    ahead = expected_starts(saved, SHARED, tell.core.policies, SECOND)
+    assert (ahead.starts, ahead.why) == ({}, "")  # no job waited when the copy was made
+    ahead = expected_starts(save(tell.core), SHARED, tell.core.policies, SECOND)
+    assert ahead.starts["wide"][1:] == (promise.expected_us, [0, 1, 2, 3])
     (line,) = living_jobs(tell.core, None, "queued", "", "seq", False, 0, 10, SECOND)["jobs"]
     assert line["why"] == seen.why
+
+
+def test_starts_of_all_waiting_jobs_by_requested_times() -> None:
+    """One node of the four for each: the fifth and sixth start when the first two end."""
+    tell = story(placement="joint", backfill="easy")
+    for number in range(6):
+        tell.run(0, f"j{number}", "compact", limit_s=100.0 * (number + 1), processes=8, exclusive=True)
+    tell.run(0, "held", "compact", limit_s=50.0, processes=8, exclusive=True, held=True)
+    tell.run(0, "later", "compact", limit_s=50.0, processes=8, exclusive=True, after=("j5",))
+    found = expected_starts(save(tell.core), SHARED, tell.core.policies, SECOND).starts
+    promised = {row: tell.core.state.spec(row).job_id for row in tell.core.state.promises}
+    assert set(found) == {"j4", "j5", "later"}
+    assert found["later"].start_us == 800 * SECOND
+    assert [found[name].start_us for name in ("j4", "j5") if name not in promised.values()] == [200 * SECOND]

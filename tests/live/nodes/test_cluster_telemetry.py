@@ -74,7 +74,7 @@ def test_a_file_of_ldms_is_read_as_it_grows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (ClusterTelemetryTable(canary=True), "canaries before a start"),
+        (ClusterTelemetryTable(canary=True, canary_limit_s=1), "canary_limit_s is 1"),
         (ClusterTelemetryTable(source="ganglia"), "source is 'ganglia'"),
         (ClusterTelemetryTable(source="prometheus"), "url is missing"),
         (ClusterTelemetryTable(source="ldms", files=("a",), url="http://x"), "url is given"),

@@ -140,6 +140,10 @@ class Client:
         query = {"since": since, "until": until, "user": user or None, "format": form}
         return self._connection.text("/accounting", query)
 
+    def expected(self) -> View:
+        """Return when the waiting jobs start, if every job takes its requested time."""
+        return self._ask("GET", "/expected")
+
     def slowdowns(self) -> View:
         """Return the expected and the measured slowdown of jobs by their neighbours."""
         return self._ask("GET", "/slowdowns")

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cohabit.backend.steered.shapes import Discovered
 
 MET, UNMET, LEFT_OUT, DISPENSABLE = "met", "missing", "left out", "done without"
+CANARY = "canary."  # how the columns of canaries begin
 TRAIN_HERE = 'measure pairs and train with what live runs are measured by: sources = ["procfs"] in PROGRAMS.toml'
 Config = TypeVar("Config", bound=ServeConfig)
 
@@ -66,6 +67,8 @@ class Offers(NamedTuple):
     has: dict[str, Has]
     profiles: Sequence[Profile]
     columns: Collection[str]  # that its own meters write into profiles
+    canaries: bool = False  # they are sent before starts
+    canary_remedy: str = "train a model without canaries (docs/variability.md)"
 
 
 def rows_of(policies: PolicySet, offers: Offers, without: Sequence[str] = ()) -> list[Row]:
@@ -89,6 +92,8 @@ def refuse_unmet(rows: Sequence[Row], policy: str, where: str) -> None:
 
 def _row(need: Need, offers: Offers, without: Sequence[str]) -> Row:
     has = _counters(need, offers) if need.name == COUNTERS else offers.has[need.name]
+    if need.name == TELEMETRY and not has.remedy and not offers.canaries and (sung := _of_canaries(need.columns)):
+        has = Has(f"no canary is sent before a start, and the model asks for {some_of(sung)}", offers.canary_remedy)
     if not has.remedy:
         return Row(need.name, MET, has.found, "", "")
     state = LEFT_OUT if need.name in without else UNMET if need.essential else DISPENSABLE
@@ -175,7 +180,20 @@ def offers_of_cluster(site: SteeredSite, found: Discovered) -> Offers:
         OVERSUBSCRIPTION: shared_cores(site, found),
         CHANNEL: Has("running jobs are not measured here", "use the partition of the policy without corrections"),
     }
-    return Offers(has, profiles, counted)
+    remedy = "canary = true in [telemetry], or a model that is trained without them"
+    if site.word != "slurm":
+        return Offers(has, profiles, counted)
+    return Offers(has, profiles, counted, site.telemetry is not None and site.telemetry.canary, remedy)
+
+
+def _of_canaries(columns: Sequence[str]) -> list[str]:
+    return [name for name in columns if name.startswith(CANARY)]
+
+
+def canary_columns(policies: PolicySet) -> list[str]:
+    """Return the columns of canaries that models of the gates ask for."""
+    needs = [need for gate in policies.gates for need in getattr(gate, "needs", ())]
+    return [name for need in needs if need.name == TELEMETRY for name in _of_canaries(need.columns)]
 
 
 def shared_cores(site: SteeredSite, found: Discovered) -> Has:

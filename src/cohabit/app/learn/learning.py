@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from cohabit.app.learn.pairing_score import pairing_of
 from cohabit.model.errors import InputError
 from cohabit.predict import scores, training
 from cohabit.predict.archive import load_training
+from cohabit.predict.baselines import ADDITIVE
 from cohabit.predict.estimators import FACTOR, KINDS, library_answers, need_scikit_learn
 from cohabit.predict.factor import factorise, references
+from cohabit.predict.families import families_of
 from cohabit.predict.features import CoRuns, profiles_of
 from cohabit.predict.folds import check_applications, stream
-from cohabit.predict.model_file import arranged, check_fits, load_model, save_model
+from cohabit.predict.members import members_of
+from cohabit.predict.model_file import arranged, check_fits, load_model, not_beaten_by, save_model
+from cohabit.predict.pooled_training import NewPrograms, judge_new_programs, pooled
+from cohabit.predict.pooling import LEVEL
 from cohabit.predict.scores import Asked
 from cohabit.predict.training import Evaluated, Trained
 from cohabit.report.learning import render_learning
@@ -43,14 +49,15 @@ class HeldOut:
     unseen: str = ""
 
 
-def hold_out_suite(data: CoRuns, suite: str) -> HeldOut:
-    """Hold out all applications of a suite; their pairs with others are in neither part."""
+def hold_out_suites(data: CoRuns, suites: Sequence[str]) -> HeldOut:
+    """Hold out all applications of these suites; their pairs with others are in neither part."""
     known = sorted(set(data.suite) - {""})
     if not known:
         raise InputError("--blind-suite needs a column suite in the data", "", "add it, or use --blind FILE")
-    if suite not in known:
-        raise InputError(f"no application is of the suite {suite!r}", "", f"the data has {', '.join(known)}")
-    new = {name for name, own in zip(data.app, data.suite, strict=True) if own == suite}
+    for suite in suites:
+        if suite not in known:
+            raise InputError(f"no application is of the suite {suite!r}", "", f"the data has {', '.join(known)}")
+    new = {name for name, own in zip(data.app, data.suite, strict=True) if own in suites}
     return _held_out(data, data, new)
 
 
@@ -121,10 +128,12 @@ def train_degradation(
     }
     best = next(one for one in evaluated if one.kind == chosen)
     trained, careful = fits[chosen], None
+    trained = replace(trained, deployed=pooled(trained.deployed, data, best.touched, best.grouped))
     if quantile is not None:
         margin = training.margin_for(best.grouped, quantile)
         trained = training.with_margin(trained, margin)
         careful = _careful(quantile, margin, blind.get(chosen, best.grouped), "blind" if blind else "grouped")
+    new = judge_new_programs(data, best, seed)
     document = _document(data, evaluated, best, blind, held) | {
         "careful": careful,
         "importance": scores.importance(trained.deployed, data, stream(seed, "importance"))[:20],
@@ -132,8 +141,39 @@ def train_degradation(
         "deployed_difference": _difference(trained, data),
         "seed": seed,
         "training_hash": trained.digest,
+        "by_split": _by_split(best, training.further(data, best, seed)),
+        "not_beaten": scores.not_beaten(best.grouped),
+        "new_programs": None if new is None else _new_programs(new, seed),
+        "interval_level": LEVEL,
+        "notes": list(data.notes),
+        "families_from": families_of(data.applications, data.family)[1],
     }
-    return Lesson(trained, document, render_learning(document, best.grouped, blind.get(chosen)))
+    shown = best.grouped if new is None else new.before
+    judged = trained.deployed.pooled
+    assert judged is not None
+    programs, nothing = set(data.applications), np.zeros(len(shown.truth), bool)
+    fresh = replace(judged, effects={})
+    interval = fresh.judged(shown.answer, shown.app, [members_of(one, programs) for one in shown.other], nothing)
+    return Lesson(trained, document, render_learning(document, shown, blind.get(chosen), interval))
+
+
+def _by_split(best: Evaluated, others: dict[str, Asked]) -> dict[str, Any]:
+    """Scores of the model and of the baselines, by what is new in the pairs asked about."""
+    return {
+        name: {"rows": len(asked.truth), "model": scores.model_score(asked), **scores.baselines(asked)}
+        for name, asked in {"family": best.grouped, **others, "pair": best.paired}.items()
+    }
+
+
+def _new_programs(new: NewPrograms, seed: int) -> dict[str, Any]:
+    """Scores on programs never seen, with no co-run known and with a few."""
+    found: dict[str, Any] = {"co_runs": new.co_runs}
+    for name, asked, covered in (("before", new.before, new.covered_before), ("after", new.after, new.covered_after)):
+        own = scores.model_score(asked)
+        plain = scores.baselines(asked)[ADDITIVE]
+        found[name] = own | {"rows": len(asked.truth), "additive_error": plain["mean_error"], "covered": covered}
+        found[name]["pairing"] = pairing_of({str(at): part for at, part in enumerate(asked.split())}, seed)
+    return found
 
 
 def _document(
@@ -200,6 +240,7 @@ def _careful(quantile: float, margin: float, asked: Asked, where: str) -> dict[s
 
 def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
     """Score the factorisation from co-runs with a few references on all other pairs; None for small data."""
+    data = data.in_pairs()
     chosen = references(data, REFERENCES)
     first, second = data.within(chosen)
     known, rest = data.only(first | second), data.only(~first & ~second)
@@ -207,6 +248,12 @@ def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
         return None
     factors = factorise(known, 2, 0.1)
     place = {name: at for at, name in enumerate(factors.names)}
+    measured = np.array(
+        [app in known.app and other in known.other for app, other in zip(rest.app, rest.other, strict=True)]
+    )
+    rest, gaps = rest.only(measured), int((~measured).sum())
+    if len(rest) < len(data.applications):
+        return None
     answer = np.array(
         [
             float(factors.sensitivity[place[app]] @ factors.pressure[place[other]])
@@ -217,6 +264,8 @@ def few_co_runs(data: CoRuns) -> dict[str, Any] | None:
         "references": list(chosen),
         "co_runs": len(known),
         "of": len(data),
+        "rows": len(rest),
+        "without": gaps,
         "r2": scores.r_squared(rest.truth, answer),
     }
 
@@ -231,7 +280,7 @@ def _difference(trained: Trained, data: CoRuns) -> float:
 def write_lesson(lesson: Lesson[Trained], path: Path, environment: dict[str, Any]) -> None:
     """Write the model and its page."""
     kept = ("model", "rows", "applications", "grouped_r2", "pair_r2", "blind_r2", "negatives", "seed", "remark")
-    lesson.write(path, kept, lambda told: save_model(path, lesson.trained, told, environment))
+    lesson.write(path, (*kept, "not_beaten"), lambda told: save_model(path, lesson.trained, told, environment))
 
 
 def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str, Any]:
@@ -245,11 +294,16 @@ def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str
         raw = library_answers(model.kind, load_training(path), model.flat, fitting)
     else:
         raw = model.raw(fitting.primary, fitting.beside, fitting.app, fitting.other)
-    answer = model.finished(raw)
+    outside = model.outside(fitting.primary, fitting.beside)
+    answer, _, low, high = model.judged(raw, fitting.app, fitting.neighbours, outside)
+    ceiling = np.inf if model.pooled is None else model.pooled.ceiling
     document: dict[str, Any] = {
         "model": model.kind,
         "rows": len(data),
         "negatives": int((raw < 0.0).sum()),
+        "beyond_seen": int((raw > ceiling).sum()),
+        "outside_range": int(outside.sum()),
+        "not_beaten": not_beaten_by(stored.manifest),
         "margin": model.margin,
         "training_hash": stored.manifest["training_hash"],
         "r2": None,
@@ -257,6 +311,7 @@ def ask(path: Path, data: CoRuns, where: str, library: bool = False) -> dict[str
         "predictions": [
             [app, other, percent] for app, other, percent in zip(data.app, data.other, answer.tolist(), strict=True)
         ],
+        "intervals": [list(ends) for ends in zip(low.tolist(), high.tolist(), strict=True)],
     }
     if data.target is not None:
         document["r2"] = scores.r_squared(data.target, answer)
@@ -271,5 +326,6 @@ def write_matrix(path: Path, data: CoRuns, out: Path, where: str) -> int:
     profiles = profiles_of(arranged(model.schema, data))
     if len(profiles.names) < 2:
         raise InputError("has no two applications with both primary.* and other.* counters", where, "add their rows")
-    write_degradation(out, profiles.names, model.estimate_matrix(profiles.names, profiles.primary, profiles.beside))
+    judged = model.judge_pairs(profiles.names, profiles.primary, profiles.beside)
+    write_degradation(out, profiles.names, judged.median)
     return len(profiles.names)

@@ -39,9 +39,9 @@ class Alone:
     readings: Readings
 
     @property
-    def mean_s(self) -> float:
-        """Its mean run time alone."""
-        return statistics.fmean(self.times_s)
+    def time_s(self) -> float:
+        """Its time alone, the median: one disturbed run does not make every neighbour look harmless."""
+        return statistics.median(self.times_s)
 
     @property
     def noise_percent(self) -> float | None:
@@ -51,7 +51,8 @@ class Alone:
     def with_time(self) -> Readings:
         """Return the counters, including the run time: its mean and deviation, which a profile keeps as well."""
         spread = statistics.pstdev(self.times_s)
-        return {SOLO_TIME: Summary(self.mean_s, None, None, spread, CLOCK)} | self.readings
+        mean_s = statistics.fmean(self.times_s)
+        return {SOLO_TIME: Summary(mean_s, None, None, spread, CLOCK)} | self.readings
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,14 @@ class Together:
     times_s: tuple[float, ...]
     restarts: int
 
+    @property
+    def time_s(self) -> float:
+        """The primary's time beside the other, the median."""
+        return statistics.median(self.times_s)
+
     def degradation(self, alone_s: float) -> float:
         """Return the percentage by which the primary is slower than alone; noise can make it negative."""
-        return 100.0 * (statistics.fmean(self.times_s) - alone_s) / alone_s
+        return 100.0 * (self.time_s - alone_s) / alone_s
 
 
 def write_data(
@@ -84,10 +90,10 @@ def write_data(
     writer.writerow(["app", "other", *sources, *META_COLUMNS])
     for (app, other), pair in pairs.items():
         one = alone[app]
-        row: list[object] = [app, other, pair.degradation(one.mean_s), one.mean_s]
+        row: list[object] = [app, other, pair.degradation(one.time_s), one.time_s]
         for program in (app, other):
             row += [value for name in counters for _, value in readings[program][name].columns()]
-        row += [statistics.fmean(pair.times_s), len(pair.times_s), _noise(pair.times_s), pair.restarts]
+        row += [pair.time_s, len(pair.times_s), _noise(pair.times_s), pair.restarts]
         row += [len(one.times_s), one.noise_percent]
         writer.writerow([f"{cell:.9g}" if isinstance(cell, float) else "" if cell is None else cell for cell in row])
     with replacing(sidecar(out)) as stream:

@@ -27,7 +27,9 @@ from cohabit.app.measure.progress import Key, Progress
 from cohabit.model.errors import InputError
 
 NOISY_PERCENT = 5.0
-BUSY_LOAD = 0.5  # load by other work, in cores, above which times cannot be trusted
+BUSY_LOAD = 0.5  # other work, in cores, above which times cannot be trusted
+LOAD_SPAN_S = 1.0  # for how long other work is watched before anything runs
+TICKS = Path("/proc/stat")
 SLOWEST = 20.0  # a primary this many times slower than alone is considered stuck
 LAST_WORDS = 200
 
@@ -84,9 +86,27 @@ def prepare(plan: Plan, out: Path, folder: Path) -> Measurement:
 
 
 def busy_load() -> float | None:
-    """Return other work on the machine, in cores, over the last minute; None if it is idle."""
-    load = os.getloadavg()[0]
+    """Return other work on the machine now, in cores, watched while this process waits; None if it is idle.
+
+    The load average would still count what ended a minute ago; it is asked only where the kernel counts no ticks.
+    """
+    before, began_s = _busy_s(), time.monotonic()
+    if before is None:
+        load = os.getloadavg()[0]
+    else:
+        time.sleep(LOAD_SPAN_S)
+        load = ((_busy_s() or before) - before) / (time.monotonic() - began_s)
     return load if load > BUSY_LOAD else None
+
+
+def _busy_s() -> float | None:
+    """Return the seconds all processors together have worked so far, for others or stolen by the host."""
+    try:
+        words = TICKS.read_text().split("\n", 1)[0].split()
+        user, nice, system, _, _, interrupts, soft, stolen = map(int, words[1:9])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + interrupts + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
 def warm_up(job: Measurement) -> None:
@@ -134,12 +154,13 @@ def finish(job: Measurement) -> dict[str, Any]:
         "complete": not job.failures,
         "out": str(job.out),
         "rows": len(pairs),
-        "solo_s": {name: round(one.mean_s, 4) for name, one in alone.items()},
+        "solo_s": {name: round(one.time_s, 4) for name, one in alone.items()},
+        "solo_range_s": {name: [round(end(one.times_s), 4) for end in (min, max)] for name, one in alone.items()},
         "noise_percent": {name: None if value is None else round(value, 3) for name, value in noise.items()},
         "noisy": [name for name, value in noise.items() if value is not None and value > NOISY_PERCENT],
         "degradation_percent": {
             app: {
-                other: round(pairs[app, other].degradation(one.mean_s), 2) for other in alone if (app, other) in pairs
+                other: round(pairs[app, other].degradation(one.time_s), 2) for other in alone if (app, other) in pairs
             }
             for app, one in alone.items()
         },
@@ -209,7 +230,7 @@ def _alone(job: Measurement, program: Program) -> dict[str, Any]:
 def _inside(job: Measurement, program: Program, name: str) -> dict[str, Any]:
     """Run once inside a tool; rates refer to the same work outside it."""
     source = next(one for one in job.sources if one.name == name)
-    alone_s = _timed(job, program, sample=True) if program.sample else _gathered_alone(job, program.name).mean_s
+    alone_s = _timed(job, program, sample=True) if program.sample else _gathered_alone(job, program.name).time_s
     with tempfile.TemporaryDirectory(dir=job.folder) as own:
         request = _request(job, program, sample=True)
         try:
@@ -221,7 +242,7 @@ def _inside(job: Measurement, program: Program, name: str) -> dict[str, Any]:
 
 def _pair(job: Measurement, program: Program, other: Program) -> dict[str, Any]:
     """Run the primary once; the neighbour is restarted until it ends. On failure the result has a reason."""
-    limit_s = max(60.0, SLOWEST * _gathered_alone(job, program.name).mean_s)
+    limit_s = max(60.0, SLOWEST * _gathered_alone(job, program.name).time_s)
     restarts = -1
     with launch(_request(job, program)) as first:
         deadline_s = None

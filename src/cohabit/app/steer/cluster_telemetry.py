@@ -17,11 +17,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.agent.canary.running import MOST_MB, SIZE_MB
 from cohabit.app.serve.machine import TelemetryConfig
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.node_report import Sample
-from cohabit.model.telemetry import Window, encode
+from cohabit.model.telemetry import CANARY_TIMES, STATS, Window, encode
 from cohabit.model.telemetry_counters import BY_NAME
 from cohabit.model.units import microseconds
 from cohabit.store.telemetry_ldms import LdmsFile
@@ -33,6 +34,7 @@ NODES, PROMETHEUS, LDMS = "nodes", "prometheus", "ldms"
 SOURCES = (NODES, PROMETHEUS, LDMS)
 COUNTERS = tuple(BY_NAME)
 _COLUMN = {name: at for at, name in enumerate(COUNTERS)}
+BOUNDS = (("canary_mb", 0.001, MOST_MB), ("canary_limit_s", 5, 3600), ("canary_lasts_s", 1, 600))
 PARTS = 10  # of a window: how finely it slides
 Tell = Callable[[Event], Awaitable[None]]
 log = logging.getLogger(__name__)
@@ -44,16 +46,25 @@ class ClusterTelemetryTable(TelemetryConfig, frozen=True, forbid_unknown_fields=
     source: str = NODES
     url: str = ""  # of the Prometheus server
     files: tuple[str, ...] = ()  # of LDMS' store_csv
-    canary: bool = False
+    canary: bool = False  # the network of the chosen nodes is measured before every start (canaries.py); Slurm only
+    canary_python: str = "python3"  # on the nodes, with mpi4py and numpy
+    canary_mb: float = SIZE_MB  # the token that goes round
+    canary_limit_s: float = 60.0  # without a result by then the job starts without
+    canary_lasts_s: float = 60.0  # a result counts so long for the same nodes
 
     def check(self, where: str) -> None:
         """Refuse invalid settings."""
         super().check(where)
         if self.source not in SOURCES:
             raise InputError(f"source is {self.source!r}", f"{where}.source", f"use {', '.join(SOURCES)}")
-        if self.canary:
-            why = "canaries before a start run on one machine only, not on the nodes of a manager"
-            raise InputError(why, f"{where}.canary", "leave it out")
+        for key, least, most in (
+            ("canary_mb", 0.001, MOST_MB),
+            ("canary_limit_s", 5, 3600),
+            ("canary_lasts_s", 1, 600),
+        ):
+            if not least <= getattr(self, key) <= most:
+                what = f"{key} is {getattr(self, key):g}"
+                raise InputError(what, f"{where}.{key}", f"give {least:g} to {most:,}")
         for key, value, source in (("url", self.url, PROMETHEUS), ("files", self.files, LDMS)):
             if bool(value) != (self.source == source):
                 state = "is given" if value else "is missing"
@@ -96,6 +107,7 @@ class ClusterTelemetry:
         self.reducer = Reducer(len(names), COUNTERS, part_us * PARTS, part_us, span_us=part_us * PARTS)
         self._since_s: float | None = None  # when the first sample came
         self._strangers: set[str] = set()
+        self._canaries: dict[frozenset[int], tuple[float, dict[str, float]]] = {}  # of these nodes: when, and what
 
     def sampled(self, node: str, samples: Sequence[Sample]) -> None:
         """Take samples of a node daemon whose origin is checked."""
@@ -132,7 +144,32 @@ class ClusterTelemetry:
             return None
         seen = np.flatnonzero(~np.isnan(found.mean).all(axis=0))
         names = tuple(found.counters[at] for at in seen.tolist())
-        return Window(self._now_us(), names, found.lowest[:, seen], found.highest[:, seen], found.mean[:, seen])
+        window = Window(self._now_us(), names, found.lowest[:, seen], found.highest[:, seen], found.mean[:, seen])
+        return self._with_canaries(window)
+
+    def has_canary(self, nodes: Sequence[int]) -> bool:
+        """Return whether exactly these nodes were measured lately."""
+        found = self._canaries.get(frozenset(nodes))
+        return found is not None and time.monotonic() - found[0] < self._table.canary_lasts_s
+
+    async def canary(self, nodes: Sequence[int], features: dict[str, float]) -> None:
+        """Take what a canary has measured on these nodes, and tell the core at once."""
+        self._canaries[frozenset(nodes)] = time.monotonic(), features
+        if (window := self.window()) is not None:
+            await self._tell(TelemetryReduced(encode(window)))
+
+    def _with_canaries(self, window: Window) -> Window:
+        """Add what canaries have measured lately; all nodes of one have the same three numbers of each wait."""
+        self._canaries = {nodes: one for nodes, one in self._canaries.items() if self.has_canary(tuple(nodes))}
+        if not self._canaries:
+            return window
+        tables = []
+        for stat, table in zip(STATS, (window.lowest, window.highest, window.mean), strict=True):
+            more = np.full((len(table), len(CANARY_TIMES)), np.nan, table.dtype)
+            for nodes, (_, features) in sorted(self._canaries.items(), key=lambda one: one[1][0]):
+                more[sorted(nodes)] = [features[f"{name}.{stat}"] for name in CANARY_TIMES]
+            tables.append(np.hstack([table, more]))
+        return Window(window.end_us, (*window.counters, *CANARY_TIMES), *tables)
 
     async def live(self) -> None:
         """Tell the core of a window again and again, until cancelled. Without data nothing is told: gates say so."""

@@ -141,6 +141,9 @@ class SteeredSite(ABC):
         if tables.node.hold_bandwidth not in HOLD:
             what = f"hold_bandwidth = {tables.node.hold_bandwidth!r}"
             raise InputError(what, f"{path}: node.hold_bandwidth", f"use {' or '.join(HOLD)}")
+        if tables.telemetry is not None and tables.telemetry.canary and cls.word != "slurm":
+            what = f"canaries before a start are sent under Slurm only, not under {cls.title}"
+            raise InputError(what, f"{path}: telemetry.canary", "leave it out")
         name = "" if tables.domain is None else tables.domain.name
         place = folder / tables.place
         if tables.profiles:

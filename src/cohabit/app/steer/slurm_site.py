@@ -81,6 +81,8 @@ class SlurmSite(SteeredSite):
                 " jobs that it does not steer may come; AllowSpecResourcesUsage=YES in slurm.conf keeps them away",
                 found.version,
             )
+        if not only_read:
+            _check_account(calls.acts_as, found)
         manager, hang_up = SlurmManager(calls), None
         if table.rest and not only_read:
             rest = Rest(table.rest, self.rest_token, self.rest_user, self.rest_kept)
@@ -128,6 +130,23 @@ class SlurmSite(SteeredSite):
         asking = discover(calls, table.partitions, table.all_held, table.program)
         fix = "start it, or name its slurm.conf: [slurm] conf = ..."
         return self.named(await answered(asking, self.title, self.word, fix))
+
+
+def _check_account(uid: int, found: Discovered) -> None:
+    """Refuse an account whose orders Slurm would refuse one by one; say what one without root cannot do."""
+    if uid == 0:
+        return
+    if uid != found.manager_uid:
+        what = f"account {uid} is neither root nor SlurmUser ({found.manager_uid}), so Slurm refuses to let it steer"
+        if not found.has_operators:
+            raise InputError(what, "slurm", f"type it as root or as account {found.manager_uid}")
+        log.warning("%s unless sacctmgr made it an operator", what)
+    log.warning(
+        "account %d is not root: sbatch of all users is steered, but `cohabit submit` takes jobs of account %d only, as"
+        " only root can hand them in as their owners; type attach as root for that (docs/install.md)",
+        uid,
+        uid,
+    )
 
 
 def read_slurm_site(path: Path) -> SlurmSite:

@@ -26,6 +26,7 @@ from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve.machine import begun_anew
 from cohabit.app.serve.schemes import as_journalled, changed_in_file
 from cohabit.app.serve.serving import store_link
+from cohabit.app.steer.canaries import CanaryBackend, of_backend, refuse_mismatch
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
 from cohabit.app.steer.node_channel import NodeChannel
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
@@ -34,6 +35,7 @@ from cohabit.app.steer.status import jobs_of
 from cohabit.app.steer.submission import SteeredTaking
 from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
+from cohabit.backend.protocol import Backend
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
 from cohabit.backend.steered.lease import fuse_file, read_lease
@@ -143,7 +145,8 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     )
     backend.watcher.closings.recall(restored.core.state.windows)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
-    controller = _controller(journal, restored, clock, backend, neighbours)
+    canaries = of_backend(backend, around.hand_in, site.telemetry)
+    controller = _controller(journal, restored, clock, backend, canaries, neighbours)
     store = store_link(site.config, controller, cluster)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
@@ -178,6 +181,8 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     parts = (place, lease, controller, backend, lock, neighbours, retention, store, api, guard)
     service = Service(*parts, site=site, around=around, link=link, words=site.policy.name + words)
     _hear_nodes(service, cluster, _is_measured(restored), clock.now_us)
+    if isinstance(canaries, CanaryBackend) and service.telemetry is not None:
+        canaries.bind(controller.ask, service.telemetry)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
 
@@ -195,11 +200,17 @@ def _hear_nodes(service: Service, cluster: Cluster, times_known: bool, now_us: C
 
 
 def _controller(
-    journal: Journal, restored: Restored, clock: BootClock, backend: SteeredBackend, neighbours: Neighbours
+    journal: Journal,
+    restored: Restored,
+    clock: BootClock,
+    backend: SteeredBackend,
+    inner: Backend,
+    neighbours: Neighbours,
 ) -> SteeringController:
-    """Return the controller; its runs are measured if the policy learns from them."""
-    measured = MeasuringBackend(backend, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
-    outer = measured if _is_measured(restored) else backend
+    """Return the controller; its runs are measured if the policy learns from them. `inner`: the back end, or what sends
+    canaries before its starts."""
+    measured = MeasuringBackend(inner, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
+    outer = measured if _is_measured(restored) else inner
     controller = SteeringController(journal, restored, clock, outer, neighbours.links.post, backend)
     measured.bind(controller.ask)
     return controller
@@ -243,7 +254,9 @@ def _api(
 
 def given_up(site: SteeredSite, found: Discovered) -> str:
     """Return what the policy runs without, in words; refuse one whose needs this cluster cannot meet."""
-    rows = rows_of(policies_of(site, found, None), offers_of_cluster(site, found), site.config.without)
+    policies = policies_of(site, found, None)
+    refuse_mismatch(site, policies)
+    rows = rows_of(policies, offers_of_cluster(site, found), site.config.without)
     refuse_unmet(rows, site.policy.name, f"{site.word} site")
     for row in rows:
         if row.state == DISPENSABLE:

@@ -85,6 +85,8 @@ def arrange(
         reason,
         whole_by,
         min(one.core_jobs for one in steered),
+        manager_uid=text_output.user_of(config.get("SlurmUser", "")),
+        has_operators=not config.get("AccountingStorageType", "").endswith("/none"),
         owners_holds_seen="lua" in config.get("JobSubmitPlugins", "").replace("job_submit/", "").split(","),
     )
 

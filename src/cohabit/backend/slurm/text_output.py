@@ -110,7 +110,7 @@ def _job(name: str, said: dict[str, str], line: str, array: str = "", at_most: i
         state,
         said.get("Reason", ""),
         said.get("Priority") == "0",
-        _user(said.get("UserId", "")),
+        user_of(said.get("UserId", "")),
         said.get("JobName", ""),
         said.get("Command", ""),
         without_word(said.get("Comment", "")),
@@ -282,7 +282,8 @@ def _exit_code(text: str) -> tuple[int | None, int | None]:
     return int(status), int(signal) or None
 
 
-def _user(text: str) -> int:
+def user_of(text: str) -> int:
+    """Return the number in NAME(NUMBER); -1: there is none."""
     found = re.search(r"\((\d+)\)$", text)
     return int(found.group(1)) if found else -1
 

@@ -150,4 +150,6 @@ class Discovered:
     core_jobs: int = 1  # jobs that may share a core, if they ask for that
     shares_cores: bool = False  # the policy makes use of it
     mpi: tuple[str, ...] | None = None  # how the manager can start ranks of MPI; None: not known
+    manager_uid: int = 0  # the account the manager itself runs as, which may do what root may
+    has_operators: bool = True  # it may know other accounts that may change any job
     owners_holds_seen: bool = True  # an owner's hold of a job that we hold can be seen

@@ -101,6 +101,7 @@ class Watcher:
         self.guarded = False  # programs of mates wait for each other at a threshold, so none of them can be late
         self.known: dict[str, Known] = {}
         self.left: set[str] = set()  # given back or never taken; kept until the manager forgets them
+        self.canaries: set[str] = set()  # small jobs that measure nodes which the core has given to another job
         self.over: set[str] = set()  # names the core has had and will never take again
         self._said: set[str] = set()  # held jobs that are not ours
         self.lasted: dict[tuple[str, int], float] = {}  # seconds, of runs whose end was reported
@@ -121,6 +122,7 @@ class Watcher:
         facts += self.closings.look(picture.windows)
         facts += self._new(picture, wishes)
         self.left &= picture.jobs.keys()
+        self.canaries &= self.left
         return facts, wishes
 
     def away(self) -> list[Event]:
@@ -376,6 +378,8 @@ class Watcher:
 
     def _is_foreign(self, job: ManagerJob) -> bool:
         known = self.known.get(job.name)
+        if job.name in self.canaries:
+            return False
         return job.runs and (known is None or (known.phase in (QUEUED, PARKED) and not known.busy))
 
 

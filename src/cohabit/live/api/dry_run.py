@@ -1,4 +1,4 @@
-"""Predict where and when a job would start: a copy of the core gets the job and runs on by requested times. No effects.
+"""Predict where and when jobs start: a copy of the core, with or without a new job, runs on by requested times.
 
 The copy is made between two batches, as a checkpoint is; what follows happens in another thread and is bounded in
 time and in steps. A job that is promised a start gets the expected start of its promise, as `why` tells it. Other
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from cohabit.core import checkpoint, columns
@@ -37,6 +37,7 @@ MOST_STEPS = 20_000
 LONG_QUEUE = 2000  # jobs
 COPY_S = 5
 MOST_AT_ONCE, OF_ONE_USER = 100, 3  # dry runs that wait for their turn
+NOTHING_MORE = "as things stand it does not start by itself"
 log = logging.getLogger(__name__)
 
 
@@ -46,6 +47,22 @@ class Foresight(NamedTuple):
     start_us: int | None
     nodes: list[int]
     why: str
+
+
+class ExpectedStart(NamedTuple):
+    """The prediction for one job in the queue."""
+
+    user: int
+    start_us: int
+    nodes: list[int]
+
+
+class ExpectedStarts(NamedTuple):
+    """When and where the jobs in the queue start."""
+
+    at_us: int  # the instant of the copy
+    starts: dict[str, ExpectedStart]  # by job; one that is missing does not start by itself
+    why: str  # why there may be more; empty: these are all
 
 
 class LookingAhead:
@@ -63,6 +80,7 @@ class LookingAhead:
         self._controller, self._clock, self._cluster, self._policies = controller, clock, cluster, policies
         self._waiting, self._one, self._copy = waiting, asyncio.Semaphore(1), (0, b"")
         self._slots = Slots(MOST_AT_ONCE, OF_ONE_USER)
+        self._expected: ExpectedStarts | None = None
 
     async def foresee(self, job: Job) -> tuple[Foresight, int]:
         """Return the prediction and the instant of the request; Busy: too many requests, or too many of this user."""
@@ -72,6 +90,22 @@ class LookingAhead:
             return await self._foresee(job)
         finally:
             self._slots.leave(job.user)
+
+    async def expected_starts(self, user: int) -> ExpectedStarts:
+        """Return the starts of all jobs that wait, at most COPY_S old; Busy as for a dry run."""
+        if not self._slots.take(user):
+            raise Busy
+        try:
+            async with self._one:
+                now_us = self._clock.now_us()
+                if self._expected is None or now_us - self._expected.at_us > COPY_S * SECOND:
+                    saved = await self._controller.ask(checkpoint.save)
+                    self._expected = await asyncio.to_thread(
+                        expected_starts, saved, self._cluster, self._policies, now_us
+                    )
+                return self._expected
+        finally:
+            self._slots.leave(user)
 
     async def _foresee(self, job: Job) -> tuple[Foresight, int]:
         async with self._one:
@@ -112,26 +146,62 @@ def foresee(saved: bytes, cluster: Cluster, policies: PolicySet, job: Job, now_u
     return _live_on(core, name, now_us, why, _wake(commands, core.state.wake_us))
 
 
+def expected_starts(saved: bytes, cluster: Cluster, policies: PolicySet, now_us: int) -> ExpectedStarts:
+    """Advance a copy until no job waits any more; a job with a promise gets the expected start of its promise.
+
+    Jobs with mates are left out: when their mates are ready is not known here.
+    """
+    core, why = checkpoint.load(saved, cluster, policies), ""
+    found = {}
+    for row, promise in core.state.promises.items():
+        start = ExpectedStart(core.state.spec(row).user, max(promise.expected_us, now_us), node_numbers(promise.ranges))
+        found[core.state.spec(row).job_id] = start
+    state = core.state
+    waits = (columns.QUEUED, columns.BLOCKED)
+    waiting = sum(state.jobs[columns.STATE, row] in waits and row not in state.held for row in state.rows.values())
+    coupled = set() if core.state.coupled is None else set(core.state.coupled.jobs)
+    for at_us, commands, end in _living_on(core, now_us, core.state.wake_us):
+        why = "" if end == NOTHING_MORE else end
+        for one in (one for one in commands if isinstance(one, StartJob)):
+            user = core.state.spec(core.state.rows[one.job_id]).user
+            found.setdefault(one.job_id, ExpectedStart(user, at_us, node_numbers(one.nodes)))
+        if len(found) >= waiting:
+            break
+    starts = {name: start for name, start in found.items() if name not in coupled}
+    return ExpectedStarts(now_us, starts, why)
+
+
 def _live_on(core: SchedulerCore, name: str, now_us: int, why: str, wake_us: int) -> Foresight:
-    """Advance the copy until the job starts: every run ends at its requested time, the earliest event comes next."""
+    """Advance the copy until the job starts."""
+    for at_us, commands, end in _living_on(core, now_us, wake_us):
+        if end:
+            return Foresight(None, [], f"{why}; {end}")
+        if (start := _start_of(name, commands)) is not None:
+            return Foresight(at_us, node_numbers(start.nodes), why)
+        if name not in core.state.rows:
+            return Foresight(None, [], f"{why}; it would be cancelled, as a job it depends on does not end well")
+    raise AssertionError("the last step says why it is the last")
+
+
+def _living_on(core: SchedulerCore, now_us: int, wake_us: int) -> Iterator[tuple[int, list[Command], str]]:
+    """Yield instants and commands, if every run ends at its requested time; at last, why there are no more."""
     until = time.monotonic() + PATIENCE_S
     for _ in range(MOST_STEPS):
         if time.monotonic() > until:
-            return Foresight(None, [], f"{why}; a start was not found within {PATIENCE_S:g} s of looking ahead")
+            yield now_us, [], f"a start was not found within {PATIENCE_S:g} s of looking ahead"
+            return
         events, at_us = _next_facts(core, now_us, wake_us)
         if not events:
-            return Foresight(None, [], f"{why}; as things stand it does not start by itself")
+            yield now_us, [], NOTHING_MORE
+            return
         if any(isinstance(one, Woken) for one in events):
             wake_us = FOREVER
         now_us = at_us
         commands = core.step(now_us, events)
         wake_us = _wake(commands, wake_us)
-        if (start := _start_of(name, commands)) is not None:
-            return Foresight(now_us, node_numbers(start.nodes), why)
-        if name not in core.state.rows:
-            return Foresight(None, [], f"{why}; it would be cancelled, as a job it depends on does not end well")
+        yield now_us, commands, ""
         time.sleep(0)  # let the scheduler's thread run first
-    return Foresight(None, [], f"{why}; a start was not found within {MOST_STEPS} steps of looking ahead")
+    yield now_us, [], f"a start was not found within {MOST_STEPS} steps of looking ahead"
 
 
 def _next_facts(core: SchedulerCore, now_us: int, wake_us: int) -> tuple[list[Event], int]:

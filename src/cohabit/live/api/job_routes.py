@@ -14,7 +14,8 @@ from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import PROBLEMS, Identified, Job, Service, operator, reply
-from cohabit.live.api.shapes import Change, Foreseen, JobList, JobView, Submission, Taken, UserName, Why
+from cohabit.live.api.shapes import Change, JobList, JobView, Submission, Taken, UserName, Why
+from cohabit.live.api.start_shapes import Foreseen
 from cohabit.live.api.views import history
 from cohabit.live.controller.records import Record
 from cohabit.model.units import SECOND, microseconds

@@ -347,17 +347,6 @@ class Taken(BaseModel):
     members: int
 
 
-class Foreseen(BaseModel):
-    """A dry run: where and when the job would start if every job took its requested time."""
-
-    job: None
-    start_at: float | None
-    start_in_s: float | None
-    nodes: list[int] | None
-    node_names: list[str] | None
-    why: str
-
-
 class JobView(BaseModel):
     """A job as callers see it."""
 

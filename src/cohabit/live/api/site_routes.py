@@ -31,6 +31,7 @@ from cohabit.live.api.shapes import (
     TokenWish,
     UserName,
 )
+from cohabit.live.api.start_shapes import StartList
 from cohabit.live.api.tokens import Made, Token
 from cohabit.live.api.views import job_view, node_views, slowdown_points, window_views
 from cohabit.live.controller.records import Record
@@ -162,6 +163,24 @@ async def _accounts(
 
 def _word(record: Record) -> str:
     return "cancelled" if record.status in ("rejected", "") else record.status
+
+
+@router.get("/v1/expected", responses={200: {"model": StartList}}, tags=["jobs"])
+async def expected(parts: Service, caller: Identified) -> Response:
+    """Return when and where the waiting jobs of the caller start, if every job takes its requested time."""
+    owner = await parts.looking.listed_user(caller, "")
+    found, called = await parts.ahead.expected_starts(caller.number), parts.living.cluster.called
+    starts = [
+        {
+            "job": name,
+            "start_at": start.start_us / SECOND,
+            "nodes": start.nodes,
+            "node_names": [called(node) for node in start.nodes],
+        }
+        for name, start in found.starts.items()
+        if owner in (None, start.user)
+    ]
+    return reply({"at": found.at_us / SECOND, "starts": starts, "why": found.why})
 
 
 @router.get("/v1/slowdowns", responses={200: {"model": Slowdowns}}, tags=["records"])

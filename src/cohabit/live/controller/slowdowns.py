@@ -60,7 +60,7 @@ def predicted_slowdown(core: SchedulerCore, row: int, now_us: int) -> float | No
     placer, partitioner = core.policies.placer, core.policies.partitioner
     known: Degradations | None = getattr(placer, "degradations", None)
     if known is not None:
-        return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node))
+        return _on_worst_node(view, core, row, lambda tenants, node: _by_degradation(known, tenants, node, view))
     return _on_worst_node(view, core, row, lambda tenants, node: expected_slowdown(tenants, node, partitioner))
 
 
@@ -82,8 +82,8 @@ def _on_worst_node(
     return worst
 
 
-def _by_degradation(known: Degradations, tenants: list[Tenant], node: NodeGroup) -> float | None:
-    percent = known.between(tenants, node)[0, 1:]
+def _by_degradation(known: Degradations, tenants: list[Tenant], node: NodeGroup, view: View) -> float | None:
+    percent = known.between(tenants, node, view.co_runs)[0, 1:]
     return None if np.isnan(percent).any() else 1.0 + float(percent.sum()) / 100.0
 
 

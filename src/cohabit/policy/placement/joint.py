@@ -21,10 +21,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cohabit.core.columns import LIMIT
+from cohabit.model.cluster import NodeGroup
+from cohabit.model.mix import Floats
 from cohabit.model.plan import Ask
-from cohabit.model.profile import Profile, demand, footprint, stream_gbs
+from cohabit.model.profile import Profile, Tenant, demand, footprint, stream_gbs
 from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
 from cohabit.model.units import microseconds
+from cohabit.policy.degradation import PredictedPairs
 from cohabit.policy.exploration import Trials
 from cohabit.policy.needs import ALL_ALONE, DIVIDED
 from cohabit.policy.options import BY_CORES
@@ -54,7 +57,8 @@ class Joint(SharedNodes):
     def __init__(self, options: PlacementOptions) -> None:
         self.alpha, self.scales, self.window = options.alpha, options.scales, options.look_ahead
         self.objective = options.objective
-        self.by_cores, self.degradations = options.unknown == BY_CORES, options.degradations
+        known = options.degradations
+        self.by_cores, self.degradations = options.unknown == BY_CORES, known.keeping_bounds() if known else None
         self.picky = self.degradations is not None  # it may refuse nodes that have room
         self.trials = Trials(options.scales, options.trial_rules) if options.learn and not self.by_cores else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
@@ -95,11 +99,21 @@ class Joint(SharedNodes):
         tenants = [view.tenant(row, kind, ask.cores) for row in rows]
         if len(rows) == 1 or not any(self._is_judged(one.program, one.profile) for one in tenants):
             return True
-        percent = self.degradations.between(tenants, view.kinds.groups[kind])
+        percent = self.degradations.between(tenants, view.kinds.groups[kind], view.co_runs)
         slowed = np.nansum(np.where(np.eye(len(rows)) > 0, 0.0, percent), axis=1).tolist()
         return all(
             (100.0 + each) * (one.alpha or self.alpha) <= 100.0 for each, one in zip(slowed, tenants, strict=True)
         )
+
+    @property
+    def learns(self) -> bool:
+        """Return whether co-runs change what it expects."""
+        return isinstance(self.degradations, PredictedPairs) and self.degradations.learns
+
+    def by_counters(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Return what counters alone say of these jobs beside each other."""
+        assert isinstance(self.degradations, PredictedPairs)
+        return self.degradations.by_counters(jobs, node)
 
     def _is_judged(self, program: str, profile: Profile | None) -> bool:
         """Return whether the model, not a profile with curves, says what neighbours the program bears."""

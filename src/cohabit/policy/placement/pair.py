@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.features import feature
 from cohabit.model.mix import Floats
@@ -26,7 +27,7 @@ from cohabit.model.profile import Tenant, footprint
 from cohabit.model.resources import CORES, MEMORY, Dimension, Wish
 from cohabit.optimise import matching
 from cohabit.optimise.matching import Matching
-from cohabit.policy.degradation import ProfiledPairs
+from cohabit.policy.degradation import PredictedPairs, ProfiledPairs
 from cohabit.policy.needs import COUNTERS, SHARED_CORES, Need
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, wants_whole_nodes
 
@@ -91,6 +92,16 @@ class Pair(Together):
         circles = {view.job_id(row): view.circle(row) for row in rows}
         return any(circles[name] != circles[other] for name in circles for other in known[name])
 
+    @property
+    def learns(self) -> bool:
+        """Return whether co-runs change what it expects."""
+        return isinstance(self.degradations, PredictedPairs) and self.degradations.learns
+
+    def by_counters(self, jobs: Sequence[Tenant], node: NodeGroup) -> Floats:
+        """Return what counters alone say of these jobs beside each other."""
+        assert isinstance(self.degradations, PredictedPairs)
+        return self.degradations.by_counters(jobs, node)
+
     def join(self, row: int, ask: Ask, takes: Takes, ledger: Ledger, view: View) -> Parts | None:
         """Return the nodes of the best partner among running jobs with a place left beside them."""
         if not self.refill or ask.exclusive:
@@ -102,7 +113,7 @@ class Pair(Together):
                 continue  # jobs that share nodes share all of them
             kind = int(ledger.kind[index])
             tenants = [view.tenant(one, kind) for one in there] + [view.tenant(row, kind, ask.cores)]
-            cost = self._cost(self.degradations.between(tenants, view.kinds.groups[kind]))
+            cost = self._cost(self.degradations.between(tenants, view.kinds.groups[kind], view.co_runs))
             if cost is not None:
                 found.append((cost, int(ledger.first[index]), ((index, ask.nodes),)))
         return min(found)[2] if found else None
@@ -140,7 +151,8 @@ class Pair(Together):
         rows = [row, *(row_of[other] for other in group if row_of[other] != row)]
         kind = view.usable(row).tolist().index(True)
         tenants = [view.tenant(one, kind, _cores(one, view)) for one in rows]
-        percent = np.where(np.eye(len(rows)) > 0, 0.0, self.degradations.between(tenants, view.kinds.groups[kind]))
+        found = self.degradations.between(tenants, view.kinds.groups[kind], view.co_runs)
+        percent = np.where(np.eye(len(rows)) > 0, 0.0, found)
         own, *others = percent.sum(axis=1).tolist()
         theirs = " and ".join(f"{one:.0f} %" for one in others)
         return f"; {self.degradations.source} expects it to slow by {own:.0f} % and its partner by {theirs}"
@@ -178,7 +190,7 @@ class Pair(Together):
             kind = shape[0].index(True)
             node = view.kinds.groups[kind]
             tenants = [view.tenant(rows[place], kind, _cores(rows[place], view)) for place in places]
-            found = self.degradations.between(tenants, node)
+            found = self.degradations.between(tenants, node, view.co_runs)
             percent[np.ix_(places, places)] = np.where(np.isnan(found), NEVER, found)
             seconds[places] = [_seconds(one, rows[place], view) for one, place in zip(tenants, places, strict=True)]
         circles = np.array([view.circle(row) for row in rows])

@@ -1,0 +1,118 @@
+"""Placements learn from the runs that happen: what a run beside another showed moves what is expected next time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from cohabit.app.scenario.policies import build
+from cohabit.app.scenario.tables import PolicyConfig
+from cohabit.core import checkpoint
+from cohabit.core.core import SchedulerCore
+from cohabit.core.view import CO_RUNS
+from cohabit.model.cluster import Cluster, NodeGroup
+from cohabit.model.event import JobFinished
+from cohabit.model.profile import Profile, ScaleProfile, Tenant
+from cohabit.policy.degradation import PredictedPairs
+from cohabit.policy.options import PlacementOptions
+from cohabit.policy.placement.pair import Pair
+from cohabit.predict.degradation import DegradationModel
+from cohabit.predict.features import Scaling, Schema
+from cohabit.predict.flat import FlatNetwork, Sides
+from cohabit.predict.pooling import Pooled, Spreads
+from tests.core.shared_story import Story
+from tests.support.builders import submitted
+
+NODE = NodeGroup(1, 8, ways=10, min_ways=2, closids=4, bandwidth_gbs=((8, 40.0),))
+KNOWN = tuple(Profile(name, 8, (ScaleProfile(1, 100.0, counters={"x_mean": 1.0}),)) for name in "abcd")
+PROMISED = 10.0  # percent, by the counters, of every pair
+
+
+def model() -> DegradationModel:
+    """Counters say the same of all."""
+    scaling = Scaling(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
+    flat = FlatNetwork(Sides(scaling, scaling), (np.zeros((0, 1)),), (np.array([PROMISED]),), 1.0)
+    pooled = Pooled(100.0, 500.0, Spreads(0.09, 0.04, 0.002), 1.3, {})
+    return DegradationModel("elastic-net", Schema(("x_mean",), ("x_mean",)), flat, pooled=pooled)
+
+
+def started(known: tuple[Profile, ...] = KNOWN) -> Story:
+    placer = Pair(PlacementOptions(pairing="greedy", degradations=PredictedPairs(model(), "m"), threshold_pct=100.0))
+    cluster = Cluster((replace(NODE, count=1),), "shared", oversubscribe=True)
+    policies = replace(build(PolicyConfig(name="pair-greedy")), placer=placer)
+    return Story(SchedulerCore(cluster, policies, profiles=known))
+
+
+def together(tell: Story, at: int, first: str, second: str, seconds: int, **asked: Any) -> None:
+    """Two jobs of these programs start together; the first ends after so many seconds, the other right after."""
+    names = [f"{program}{at}" for program in (first, second)]
+    begun = tell.starts(at, *(submitted(name, program=name[0], processes=8, **asked) for name in names))
+    assert sorted(begun) == sorted(names)
+    tell.starts(at + seconds, JobFinished(names[0], 1))
+    tell.starts(at + seconds + 1, JobFinished(names[1], 1))
+
+
+def expected(tell: Story, first: str, second: str) -> float:
+    placer = tell.core.policies.placer
+    assert isinstance(placer, Pair)
+    profiles = {one.program: one for one in KNOWN}
+    tenants = [Tenant(name, 8, 1, 0, 0.0, 1.0, profiles[name]) for name in (first, second)]
+    return float(placer.degradations.between(tenants, NODE, tell.core.view(0).co_runs)[0, 1])
+
+
+def test_a_run_slowed_more_than_promised_is_remembered_and_expected() -> None:
+    tell = started()
+    before = expected(tell, "a", "b")
+    together(tell, 0, "a", "b", 180)
+    memory = tell.core.state.memory[CO_RUNS]
+    percent, promised, count = memory["runs"]["a"]["b"]
+    assert (percent, promised, count) == (pytest.approx(80.0), pytest.approx(PROMISED), 1)
+    assert memory["runs"]["b"]["a"][0] == pytest.approx(100 * (1 / ((100 / 181 - 1 / 181) / (180 / 181)) - 1))
+    assert memory["met"] == {}
+    after = expected(tell, "a", "b")
+    assert before < after < 90.0
+    assert expected(tell, "a", "c") > expected(tell, "d", "c"), "a is sensitive, whoever is beside it"
+    assert expected(tell, "d", "b") > expected(tell, "d", "c"), "and b presses"
+    together(tell, 1000, "a", "b", 180)
+    assert expected(tell, "a", "b") == pytest.approx(after), "the mean of two equal runs is one co-run of the pair"
+
+
+def test_pairs_that_turned_out_bad_are_not_made_again() -> None:
+    tell = started()
+    together(tell, 0, "a", "b", 320)
+    names = ("a5", "b5", "c5", "d5")
+    begun = tell.starts(5000, *(submitted(name, program=name[0], processes=8) for name in names))
+    assert sorted(begun) not in (["a5", "b5"],)
+
+
+def test_what_was_learned_is_in_a_checkpoint() -> None:
+    tell = started()
+    together(tell, 0, "a", "b", 180)
+    core = tell.core
+    again = checkpoint.load(checkpoint.save(core), core.state.cluster, core.policies)
+    assert again.state.memory[CO_RUNS] == core.state.memory[CO_RUNS]
+
+
+def test_runs_that_say_nothing_teach_nothing() -> None:
+    brief = tuple(Profile(name, 8, (ScaleProfile(1, 2.0, counters={"x_mean": 1.0}),)) for name in "abcd")
+    tell = started(brief)
+    together(tell, 0, "a", "b", 3)
+    assert tell.core.state.memory.get(CO_RUNS, {}).get("runs", {}) == {}, "too short"
+    tell = started()
+    together(tell, 0, "a", "b", 180, profile_owner="4711")
+    assert tell.core.state.memory[CO_RUNS]["runs"] == {}, "the profiles are not this user's: others go by them"
+    tell = started()
+    names = ("a0", "b0")
+    tell.starts(0, *(submitted(name, program=name[0], processes=8) for name in names))
+    tell.starts(180, JobFinished("a0", 1, "failed"))
+    assert tell.core.state.memory[CO_RUNS]["runs"] == {}
+
+
+def test_a_user_s_own_program_is_learned_as_such() -> None:
+    tell = started(tuple(msgspec.structs.replace(one, owner="4711") for one in KNOWN))
+    together(tell, 0, "a", "b", 180, profile_owner="4711")
+    assert tell.core.state.memory[CO_RUNS]["runs"].keys() == {"a@4711", "b@4711"}
