@@ -8,6 +8,7 @@ runs no command.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -112,7 +113,8 @@ class Watcher:
         """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
         facts: list[Event] = []
         wishes = Wishes()
-        self._now_s, self._begun_s = picture.begun_s, self._begun_s or picture.begun_s
+        self._now_s = time.time()  # a look takes its time, too: the latency ends when its facts are there
+        self._begun_s = self._begun_s or picture.begun_s
         for known in list(self.known.values()):
             if not known.busy and picture.begun_s > known.touched_s:
                 facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
@@ -298,7 +300,7 @@ class Watcher:
             if not job.mark and self.terms.since_s:
                 wishes.note[job.name] = NEW
             if job.submit_s > self._begun_s and not job.dependency and job.begin_s <= job.submit_s + 1:
-                self.latency.submitted(job.submit_s, picture.begun_s)
+                self.latency.submitted(job.submit_s, self._now_s)
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
 
