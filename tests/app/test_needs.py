@@ -56,20 +56,21 @@ def states(config: ServeConfig, policies: PolicySet, profiles: list[Profile], *w
     return {row.need: row.state for row in rows_of(policies, offers, without)}
 
 
-@pytest.mark.parametrize("name", [name for name in BUNDLES if name not in ("rush", "distributed-intensity")])
+@pytest.mark.parametrize("name", sorted(set(BUNDLES) - {"rush", "rush-paying", "distributed-intensity"}))
 def test_policies_that_work_here_are_not_refused(name: str, tmp_path: Path) -> None:
     assert checked(serving(tmp_path, name), (), "site.toml").without == ()
 
 
-def test_a_gate_without_model_and_telemetry_is_refused_with_both_remedies(tmp_path: Path) -> None:
-    config = serving(tmp_path, "rush")
-    with pytest.raises(InputError, match=r"policy rush has not what it needs .*train one .*\[telemetry\].*--without"):
+@pytest.mark.parametrize("name", ["rush", "rush-paying"])
+def test_a_gate_without_model_and_telemetry_is_refused_with_both_remedies(name: str, tmp_path: Path) -> None:
+    config = serving(tmp_path, name)
+    with pytest.raises(InputError, match=rf"policy {name} has not what it needs .*train one .*\[telemetry\].*--w"):
         checked(config, (), "site.toml")
     with pytest.raises(InputError, match="telemetry: nothing reports"):
         checked(config, ("model",), "site.toml")
     given_up = checked(replace(config, telemetry=TelemetryConfig()), ("model",), "site.toml")
     assert given_up.without == ("model",)
-    assert given_up.policy_words == "rush without model"
+    assert given_up.policy_words == f"{name} without model"
 
 
 def test_a_misspelt_need_is_refused(tmp_path: Path) -> None:

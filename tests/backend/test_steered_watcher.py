@@ -127,7 +127,7 @@ def test_what_users_do_with_waiting_jobs() -> None:
     watcher, _ = with_job(QUEUED)
     facts, wishes = look(watcher, changed(WAITS, held=False))
     assert (facts, wishes.hold) == ([JobCancelled("1")], [])
-    assert "released by somebody" in wishes.said[0]
+    assert "released elsewhere" in wishes.said[0]
     watcher, _ = with_job(QUEUED)
     facts, wishes = look(watcher, changed(WAITS, tasks=40))
     assert (facts, list(wishes.pass_on)) == ([JobCancelled("1")], ["1"])
@@ -151,7 +151,7 @@ def test_slurm_came_back_without_our_order() -> None:
     assert look(watcher, changed(WAITS, mark=RUN_1))[0] == []
     assert known.to_place
     watcher, known = with_job(ORDERED)
-    assert look(watcher, changed(WAITS, mark=RUN_1))[0] == [StartRefused("1", 1, "somebody holds it", 1), JobHeld("1")]
+    assert look(watcher, changed(WAITS, mark=RUN_1))[0] == [StartRefused("1", 1, "it is held", 1), JobHeld("1")]
 
 
 def test_a_lost_node_is_told_after_the_end_of_its_runs() -> None:
@@ -287,7 +287,7 @@ def test_holds_of_others_are_told_from_ours_and_outlive_a_controller() -> None:
     watcher, known = with_job(ORDERED)  # held between two looks, while Slurm did not take our order
     known.to_place = True
     facts, _ = look(watcher, changed(WAITS, held_by=BY_ADMINISTRATOR))
-    assert (facts, known.to_place) == ([StartRefused("1", 1, "somebody holds it", 1), JobHeld("1")], False)
+    assert (facts, known.to_place) == ([StartRefused("1", 1, "it is held", 1), JobHeld("1")], False)
 
 
 def test_every_held_job_is_ours_but_those_that_others_held() -> None:

@@ -125,7 +125,7 @@ def test_nobody_gives_below_its_own_bound() -> None:
     assert (node.ways("slow"), node.caps) == (before, {})
     told = story_of(node.core.state, node.core.policies, "slow")
     assert len(told) == 1, "said once, not at every window"
-    assert "nobody beside it has anything to give" in told[0][1]
+    assert "no job beside it has anything to give" in told[0][1]
 
 
 def test_a_step_that_does_not_help_is_undone_and_the_next_kind_is_tried() -> None:

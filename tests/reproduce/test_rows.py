@@ -118,5 +118,27 @@ def test_tasks_are_gathered_by_name() -> None:
     assert seen[-1] == (4, 4)
 
 
+def test_a_run_that_was_stopped_goes_on_with_the_answers_it_has(tmp_path: Path) -> None:
+    file, seen = tmp_path / "answers.jsonl", list[int]()
+    tasks = [Task(f"power {n}", _power, {"base": n}, float(n)) for n in range(4)]
+    first = run_tasks(tasks[:3], 1, kept=file)
+    file.write_bytes(file.read_bytes()[:-3])  # killed while it wrote the last one
+    assert run_tasks(tasks, 1, lambda done, _: seen.append(done), kept=file) == first | {"power 3": 9}
+    assert seen == [3, 4]  # two were there
+    others = [Task("power 1", _power, {"base": 5})]  # the same name with other arguments
+    assert run_tasks(others, 1, kept=file) == {"power 1": 25}
+
+
+def test_answers_that_are_not_plain_data_are_found_again_by_running(tmp_path: Path) -> None:
+    file, tasks = tmp_path / "answers.jsonl", [Task("pair", _pair, {})]
+    for _ in range(2):
+        assert run_tasks(tasks, 1, kept=file) == {"pair": (1, 2)}
+    assert not file.exists()
+
+
 def _power(base: int) -> int:
     return base * base
+
+
+def _pair() -> tuple[int, int]:
+    return 1, 2

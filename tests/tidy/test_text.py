@@ -10,6 +10,12 @@ from pathlib import PurePosixPath
 import pytest
 from source_tree import ROOT, committed_text_files, modules
 
+VAGUE = (  # words and phrases that readers stumbled over, and that may not come back
+    r"\b(?:somebody|nobody|whoever|everybody|endless(?:ly)?)\b", "asks? for calm", "bad weather", "living scheduler",
+    "0 have that", "of its array run", "needs 1 nodes", r"\b1 (?:jobs|nodes|cores|ways)\b",
+)  # fmt: skip
+READ_BY_PEOPLE = (".py", ".js", ".html", ".md")
+STORED_WORD = "src/cohabit/launcher/runs.py"  # "nobody" is in the claims of runs on disk
 EMPTY_NAMES = {"base", "common", "helper", "helpers", "manager", "misc", "util", "utils"}
 LOOSE_ENDS = re.compile(r"\b(" + "|".join(["TODO", "FIXME", "XXX", "NotImplementedError"]) + r")\b")
 MACHINE_PATHS = re.compile(r"(?:^|[^a-zA-Z0-9_.])/(?:work|farm|root)(?:/|\b)", re.MULTILINE)
@@ -53,6 +59,14 @@ def test_no_paths_of_one_machine() -> None:
 def test_no_package_index_is_named() -> None:
     """pip's own settings decide where packages come from; the lock's hashes decide which."""
     assert not [place for name, text in committed_text_files() for place in places(INDEXES, name, text)]
+
+
+def test_vague_words_do_not_come_back() -> None:
+    pattern, found = re.compile("|".join(VAGUE), re.IGNORECASE), []
+    for name, text in committed_text_files():
+        if name.endswith(READ_BY_PEOPLE) and name.startswith(("src/", "docs/", "README")) and name != STORED_WORD:
+            found += places(pattern, name, text)
+    assert not found
 
 
 @pytest.mark.parametrize("name", ["setup", "system-packages", "lock", "frameworks"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cohabit.reproduce.papers import Reproduction
     from cohabit.reproduce.rows import Row
 
+ANSWERS = "answers.jsonl"  # of finished experiments: a run that was stopped goes on with them
+
 
 @verb(
     "reproduce",
@@ -30,7 +33,9 @@ def reproduce(
     paper: Annotated[str, Argument("PAPER", "sns, shepherd, colocation, rush, coscheduling, joint or all.")],
     seed: Annotated[int, Option(help="Where all chance comes from; 0 to 99 are for development.")] = 1,
     quick: Annotated[bool, Option("--quick", help="Every row, fewer repeats, in a minute or two.")] = False,
-    out: Annotated[Path | None, Option(metavar="DIR", help="Write rows.json, rows.csv and report.html.")] = None,
+    out: Annotated[
+        Path | None, Option(metavar="DIR", help="Write rows.json, rows.csv and report.html; if stopped, go on there.")
+    ] = None,
     salt: Annotated[str | None, Option(help="Evaluation seeds from this text; else COHABIT_EVALUATION_SALT.")] = None,
     programs: Annotated[str, Option(help="catalogue, or hidden: programs not seen in development.")] = "catalogue",
     sensitivity: Annotated[
@@ -47,6 +52,7 @@ def reproduce(
     from cohabit.app.simulate import outputs
     from cohabit.reproduce.papers import Options, chosen, salt_from
     from cohabit.reproduce.papers import reproduce as run
+    from cohabit.reproduce.tasks import run_tasks
 
     chosen(paper)
     if programs not in ("catalogue", "hidden"):
@@ -61,7 +67,11 @@ def reproduce(
         slowly = "simulating the paper's repeats: this takes a while (--quick is shorter) ..."
         note("simulating ..." if quick else slowly)
     with progress("reproducing") as advance:
-        done = run(paper, options, advance, draw=out is not None)
+        if out is None:
+            done = run(paper, options, advance)
+        else:
+            out.mkdir(parents=True, exist_ok=True)
+            done = run(paper, options, advance, draw=True, run=partial(run_tasks, kept=out / ANSWERS))
     if out is not None:
         _write(done, out)
     if as_json:

@@ -124,7 +124,7 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
         parts = {"submit": "a submission is seen", "start": "a start is carried out", "end": "an end is seen"}
         keys = {f"{key}_latency_s": text for key, text in parts.items()}
         said = [f"{text} in {took[key]:g} s" for key, text in keys.items() if key in took]
-        typer.echo(f"Latency, at the median of the last {took['starts']} starts: {', '.join(said)}")
+        typer.echo(f"Latency, mean of the last {took['starts']} starts: {', '.join(said)}")
     for text in [*steered.remarks(theirs), *found["warnings"]]:
         typer.echo(text)
     if found["disagreements"]:

@@ -19,7 +19,7 @@ from cohabit.core.view import View
 from cohabit.model.plan import Plan, Ranges
 from cohabit.model.units import SECOND
 
-JOBS, UNTIL, REASON, ASKED = "jobs", "until_us", "reason", "asked_of"
+JOBS, UNTIL, REASON, ASKED, LENT = "jobs", "until_us", "reason", "asked_of", "lent_us"
 
 
 class Gatekeeper:
@@ -42,6 +42,8 @@ class Gatekeeper:
             if wait is not None:
                 known = memory[JOBS].setdefault(name, known)
                 known |= {UNTIL: wait.until_us, REASON: wait.reason, ASKED: _occasion(self._view)}
+                known.pop(LENT, None)
+                known |= {LENT: wait.lent_us} if wait.lent_us else {}
                 self._waits[row] = wait
                 return False
         for gate in self._gates:
@@ -61,10 +63,15 @@ class Gatekeeper:
         return None if found is idle else found
 
     def next_chance(self, row: int) -> int:
-        """If a gate keeps the job back: when the next run ends by its request, or the gate is asked again; else 0."""
+        """If a gate keeps the job back: when the next run ends by its request, or the gate is asked again; else 0.
+
+        A job that lends its nodes has its next chance when they are due back.
+        """
         wait = self._waits.get(row)
         if wait is None:
             return 0
+        if wait.lent_us > self._view.now_us:
+            return wait.lent_us
         ends_us = self._view.expected_ends()
         later = ends_us[ends_us > self._view.now_us]
         return min([wait.until_us, *map(int, later[:1])])
@@ -82,7 +89,7 @@ class Gatekeeper:
             return None
         if self._view.gauges[RELEASED] or known[ASKED] != _occasion(self._view):
             return None
-        return Wait(known[REASON], known[UNTIL])
+        return Wait(known[REASON], known[UNTIL], known.get(LENT, 0))
 
 
 def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:

@@ -213,6 +213,7 @@ class Wait:
 
     reason: str
     until_us: int
+    lent_us: int = 0  # its nodes are lent until then: its reservation begins no earlier; 0: it keeps them
 
 
 class Gate(Protocol):

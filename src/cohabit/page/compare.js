@@ -30,7 +30,7 @@ export async function open(root, source) {
   for (const chart of charts) {
     chart.onMove = (from, until) => charts.filter((other) => other !== chart).forEach((other) => other.show(from, until));
   }
-  root.append(card("Figures", {}, table(columns, told.rows, { caption: `${left} and ${right}` })),
+  root.append(card("Figures", { note: told.words }, table(columns, told.rows, { caption: `${left} and ${right}` })),
     card("How long jobs waited", { note: "The share of jobs that waited at most so long." },
       lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines)),
     ...charts.map((chart, place) => card(`Gantt of ${told.runs[place]}`, { id: `gantt-${place}` }, chart.root)));

@@ -59,3 +59,5 @@ class GateOptions(NamedTuple):
     all_nodes: bool = False
     cost_aware: bool = False
     choose_nodes: bool = False
+    longest_wait_us: int = 600_000_000
+    price_us: int = 120_000_000

@@ -118,6 +118,10 @@ GATES: dict[str, Entry] = {
         "cohabit.policy.gate.variability", "by_model",
         "wait while a trained model expects the job to vary, a bounded number of times", "RUSH, IPDPS 2022",
     ),
+    "paying": Entry(
+        "cohabit.policy.gate.paying", "by_model",
+        "wait where a start into noise is expected to lose more than the wait, for a bounded time", "ours, after RUSH",
+    ),
 }  # fmt: skip
 UNGATED = "none"
 
@@ -174,6 +178,12 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
     "rush": (
         {"order": "fcfs", "backfill": "easy", "placement": "exclusive", "gate": "variability"},
         Described("ce-easy that waits for a calmer machine, by telemetry and a trained model", "RUSH, IPDPS 2022"),
+    ),
+    "rush-paying": (
+        {"order": "fcfs", "backfill": "easy", "placement": "exclusive", "gate": "paying"},
+        Described(
+            "rush that weighs both losses, lends its nodes meanwhile and waits a bounded time", "ours, after RUSH"
+        ),
     ),
     **{
         f"cosched-{scheme}": (

@@ -62,7 +62,7 @@ def test_users_and_operators(empty: SlurmCluster, tmp_path: Path) -> None:
         empty.run("scontrol", "release", running[1])  # and now not any more: decided upon again
         until(lambda: jobs_of(empty)[running[1]].state == "COMPLETED", 90, log_of(tmp_path))
     assert jobs_of(empty)[running[1]].mark.startswith("cohabit:run:2:")
-    assert f"job {released} was released by somebody" in log_of(tmp_path)()
+    assert f"job {released} was released elsewhere" in log_of(tmp_path)()
     assert f"job {grown} was changed by its owner: left to Slurm" in log_of(tmp_path)()
     assert sorted(runs_noted(tmp_path)) == sorted([*running, running[1], *rest[6:]])
 

@@ -98,7 +98,7 @@ def test_a_full_disk_is_said_and_gets_over(tmp_path: Path) -> None:
 def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
     one, two = open_journal(tmp_path / "j.db"), open_journal(tmp_path / "j.db")
     one.append(1, [Woken()], {})
-    with pytest.raises(JournalError, match="somebody else"):
+    with pytest.raises(JournalError, match="another process writes"):
         two.append(2, [submitted("b")], {})
     one.close()
 

@@ -255,7 +255,7 @@ def _scenario(question: Question, site: Scenario | None, policy: str) -> Scenari
 
 
 def _simulated(question: Question, site: Scenario | None, policy: str, jobs: Workload, alone: bool = False) -> RunTable:
-    """Simulate; `alone`: run times are those of the log, whoever is beside a job."""
+    """Simulate; `alone`: run times are those of the log, whatever is beside a job."""
     scenario = _scenario(question, site, policy)
     if alone:
         scenario = structs.replace(

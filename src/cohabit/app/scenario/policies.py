@@ -18,7 +18,7 @@ from cohabit.core.protocols import SHARE_WITH, PolicySet
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.features import feature
 from cohabit.model.profile import Profile
-from cohabit.model.units import HOUR, SECOND
+from cohabit.model.units import HOUR, SECOND, microseconds
 from cohabit.policy.backfill import backfill_named
 from cohabit.policy.options import ALL_SCALES, OBJECTIVES, UNKNOWN, GateOptions, PlacementOptions, TrialRules
 from cohabit.policy.registry import (
@@ -55,8 +55,13 @@ VARYING = (  # keys beside a bundle that replace its own
     "order", "backfill", "backfill_order", "placement", "age_limit_s", "age_limit_runs", "pairing", "gate", "partition",
     "bf_interval_s", "bf_window_s", "bf_resolution_s", "bf_max_job_test",
 )  # fmt: skip
+OF_GATES = {  # the gates that a key of [policy] applies to
+    "variability": ("variability", "paying"), "delay_labels": ("variability", "paying"),
+    "telemetry_nodes": ("variability", "paying"), "choose_nodes": ("variability", "paying"),
+    "skip_threshold": ("variability",), "cost_aware": ("variability",),
+    "longest_wait_s": ("paying",), "variation_price_s": ("paying",),
+}  # fmt: skip
 OF_CYCLES = ("bf_interval_s", "bf_window_s", "bf_resolution_s", "bf_max_job_test")
-OF_A_GATE = ("variability", "skip_threshold", "delay_labels", "telemetry_nodes", "cost_aware", "choose_nodes")
 UNHEEDED = {  # keys of placement pair that a way of pairing ignores
     "consecutive": ("degradation", "model", "trust_model", "threshold_pct", "window", "refill"),
     "intensity": ("degradation", "model", "trust_model", "threshold_pct", "group_size", "refill"),
@@ -230,6 +235,8 @@ def _gate_options(config: PolicyConfig) -> GateOptions:
         config.telemetry_nodes == "all",
         config.cost_aware,
         config.choose_nodes,
+        microseconds(config.longest_wait_s),
+        microseconds(config.variation_price_s),
     )
 
 
@@ -264,13 +271,15 @@ def _degradations(config: PolicyConfig) -> Degradations | None:
 def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool = True) -> list[str]:
     """Return a sentence for each key that has no effect under these policies; `measured`: running jobs are measured."""
     usual, placement = PolicyConfig(), str(names["placement"])
-    gated = names.get("gate", UNGATED) != UNGATED
-    ungated = [] if gated else [key for key in OF_A_GATE if getattr(config, key) != getattr(usual, key)]
-    unlearned = ["nothing is delayed: gate 'variability' has no model (policy.variability, see `cohabit train`)"]
+    gate = str(names.get("gate", UNGATED))
+    gated, by = gate != UNGATED, f"with gate {gate!r}" if gate != UNGATED else "without a gate"
+    ungated = [key for key, gates in OF_GATES.items() if gate not in gates]
+    ungated = [key for key in ungated if getattr(config, key) != getattr(usual, key)]
+    unlearned = [f"nothing is delayed: gate {gate!r} has no model (policy.variability, see `cohabit train`)"]
     said = [key for key in CONCERNED if getattr(config, key) != getattr(usual, key)]
     elsewhere = [key for key in said if placement not in CONCERNED[key]]
     found = [f"policy.{key} has no effect with placement {placement!r}" for key in elsewhere]
-    found += [f"policy.{key} has no effect without a gate" for key in ungated]
+    found += [f"policy.{key} has no effect {by}" for key in ungated]
     found += unlearned if gated and not config.variability else []
     if names.get("partition") == GUARANTEE and not measured:
         found.append("nothing is corrected: partition 'guarantee' needs measurements (world.progress_s)")

@@ -109,13 +109,17 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     evaluations: int = 4000  # joint, planned: forecasts for one plan
     share_with: str = "anybody"  # whose jobs may share a node: those of anybody, of one account or of one user
     fairness: float = 0.0  # joint: no user's mean slowdown above this many times the mean of all; 0: no bound
-    gate: str | None = None  # a gate that may delay a start: variability, or "none"; None: the bundle's
-    variability: str = ""  # gate variability: the trained model
+    gate: str | None = None  # a gate that may delay a start: variability, paying or "none"; None: the bundle's
+    variability: str = ""  # a gate: the trained model
     skip_threshold: int = 10  # gate variability: maximum delays of a job unless it says otherwise; 0: never
-    delay_labels: list[str] = msgspec.field(default_factory=lambda: ["variation"])  # the labels that cause a delay
-    telemetry_nodes: str = "job"  # gate variability: counters of the nodes the job would get, or of "all"
+    delay_labels: list[str] = msgspec.field(
+        default_factory=lambda: ["variation"]
+    )  # a gate: the labels that cause a delay
+    telemetry_nodes: str = "job"  # a gate: counters of the nodes the job would get, or of "all"
     cost_aware: bool = False  # gate variability: wait only where the expected loss exceeds the expected wait
-    choose_nodes: bool = False  # gate variability: look for calmer nodes before delaying
+    choose_nodes: bool = False  # a gate: look for calmer nodes before delaying
+    longest_wait_s: float = 600.0  # gate paying: how long a job may be kept back; 0: never
+    variation_price_s: float = 120.0  # gate paying: seconds of its nodes that it is worth if a run does not vary
     learn: bool = True  # spread and shepherd: measure unknown programs on their normal runs
     least_cores: int = 2  # learn: no scale is measured that uses fewer cores on a node,
     worst_loss: float = 0.05  # learn: nor one beyond a scale that loses more speed than this against scale 1

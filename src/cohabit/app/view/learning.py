@@ -23,10 +23,11 @@ from cohabit.model.units import SECOND
 from cohabit.report.metrics import ran_jobs, summarise
 from cohabit.report.predicted import Compared, compared_rows, slowdown_figures
 from cohabit.report.variation import by_program, first_policy_norms
-from cohabit.report.wording import GLOSSARY, shown
+from cohabit.report.wording import GLOSSARY, jobs_of, shown
 
 MOST_GROUPS = 500
 POINTS = 120
+MOST_APART = 1.1  # between the jobs, and the work, of two runs that can be called better or worse than each other
 MOST_POINTS = 200  # jobs of which predicted and measured slowdown are told
 
 
@@ -133,13 +134,13 @@ def domains(run: FinishedRun) -> Domains:
 def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """Compare the first two runs: every figure, and how long jobs waited."""
     both = runs[:2]
-    norms = first_policy_norms([run.table for run in both])
+    norms, alike = first_policy_norms([run.table for run in both]), same_work(both)
     figures = [summarise(run.table, norms) for run in both]
     rows = []
     for key, about in GLOSSARY.items():
         values = [one.get(key) for one in figures]
         if any(value is not None for value in values):
-            better = {"lower": -1, "higher": 1}.get(about.better, 0)
+            better = {"lower": -1, "higher": 1}.get(about.better, 0) if alike else 0
             rows.append(
                 {
                     "key": key,
@@ -152,7 +153,19 @@ def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     waits = [_waits(run) for run in both]
     means = [shown("duration", one.get("mean_wait_s")) for one in figures]
     words = f"Mean wait {means[0]} under {both[0].name}, {means[1]} under {both[1].name}."
+    if not alike:
+        jobs = " and ".join(jobs_of(int(one["jobs_ran"] or 0)) for one in figures)
+        words += f" These are other jobs ({jobs} ran), so neither run is better."
     return {"runs": [run.name for run in both], "rows": rows, "waits": waits, "words": words}
+
+
+def same_work(runs: Sequence[FinishedRun]) -> bool:
+    """Return whether the runs have about as many jobs and as much work to do: else neither can be called better."""
+    sizes = []
+    for run in runs:
+        jobs = run.table.workload
+        sizes.append((float(len(jobs)), float((jobs.processes * (jobs.run_us / SECOND)).sum())))
+    return all(max(pair) <= MOST_APART * max(min(pair), 1.0) for pair in zip(*sizes, strict=True))
 
 
 def _waits(run: FinishedRun) -> list[list[float]]:

@@ -313,7 +313,7 @@ class SteeredBackend:
         if known.attempt >= order.attempt and known.phase != QUEUED:
             return  # the same order again
         if known.phase == PARKED:
-            raise BackendError("somebody holds it", 1)
+            raise BackendError("it is held", 1)
         known.take_down(order, self.found)
         if order.fuse_us < FOREVER:  # on the disk before the run can begin
             self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)

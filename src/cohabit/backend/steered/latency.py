@@ -1,7 +1,7 @@
-"""How long the manager and we take besides deciding, as seen while steering: medians over the last jobs.
+"""How long the manager and we take besides deciding, as seen while steering: means over the last jobs.
 
 From a submission until we see it; from our order until the job begins; from its end until we see it. Managers tell
-whole seconds, so that half a second is added to their instants.
+whole seconds, so that half a second is added to their instants. Means, because latencies of jobs in a row add up.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean
 
 LAST = 500
 HALF_S = 0.5
@@ -43,10 +43,10 @@ class Latency:
             _add(self.end, seen_s - end_s - HALF_S)
 
     def told(self) -> Mapping[str, float | int]:
-        """Return the medians under the names of a scenario's keys, and over how many starts; empty without any."""
+        """Return the means under the names of a scenario's keys, and over how many starts; empty without any."""
         kinds = {"submit_latency_s": self.submit, "start_latency_s": self.start, "end_latency_s": self.end}
-        medians: dict[str, float | int] = {name: round(median(kept), 2) for name, kept in kinds.items() if kept}
-        return medians | {"starts": len(self.start)} if medians else {}
+        means: dict[str, float | int] = {name: round(fmean(kept), 2) for name, kept in kinds.items() if kept}
+        return means | {"starts": len(self.start)} if means else {}
 
 
 def _add(kept: deque[float], took_s: float) -> None:

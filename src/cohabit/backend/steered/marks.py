@@ -13,7 +13,7 @@ Behind each of the first three, what is known of holds (holds.py):
 
     +stop   we stop its run, and leave it held
     +hold   held on purpose, through Cohabit or by an operator who requeued it held
-    +noted  somebody holds it, as the manager's own records say; the core knows
+    +noted  others hold it, as the manager's own records say; the core knows
     +free   an administrator has lifted such a hold, and it waits for us again (written by job_submit.lua)
 
 Behind all that, @NAME for a job with mates: its owner wrote `cohabit:mates=NAME` into the job's comment, and the core

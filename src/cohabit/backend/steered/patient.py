@@ -77,7 +77,7 @@ class PatientManager:
         except ManagerAway:
             one = None
         if one is None:
-            log.warning("nobody knows how job %s ended: %s has forgotten it", name, self.manager.title)
+            log.warning("it is not known how job %s ended: %s has forgotten it", name, self.manager.title)
             return JobFinished(name, attempt, FAILED, reason=f"{self.manager.title} has forgotten how it ended")
         return JobFinished(name, attempt, STATUS.get(one.state, FAILED), one.exit_status, one.exit_signal)
 

@@ -29,7 +29,7 @@ def is_ours(job: ManagerJob, terms: Terms) -> bool:
 
 
 def is_others(job: ManagerJob, terms: Terms) -> bool:
-    """Return whether somebody held the job before every held job was ours, or it is an administrator's hold."""
+    """Return whether the job was held before every held job was ours, or it is an administrator's hold."""
     waits = terms.all_held and not job.mark and job.waits and job.held and job.partition in terms.partitions
     return waits and not is_ours(job, terms)
 

@@ -8,6 +8,7 @@ runs no command.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -112,7 +113,8 @@ class Watcher:
         """Return events in order: ends first, so that a lost node has no jobs left; then nodes; then new jobs."""
         facts: list[Event] = []
         wishes = Wishes()
-        self._now_s, self._begun_s = picture.begun_s, self._begun_s or picture.begun_s
+        self._now_s = time.time()  # a look takes its time, too: the latency ends when its facts are there
+        self._begun_s = self._begun_s or picture.begun_s
         for known in list(self.known.values()):
             if not known.busy and picture.begun_s > known.touched_s:
                 facts += self._old(known, picture.jobs.get(known.name), picture.begun_s, wishes)
@@ -146,7 +148,7 @@ class Watcher:
         if job is None or not (job.waits or job.runs):
             return self._forget(known.name)
         if job.runs:
-            wishes.said.append(f"job {known.name} was released by somebody and runs; it is {self._title}'s own now")
+            wishes.said.append(f"job {known.name} was released elsewhere and runs; it is {self._title}'s own now")
             return self._forget(known.name)
         if (mark := read_mark(job.mark)) is not None and mark.kind == BACK:
             wishes.said.append(f"job {known.name} was given back when the lease was over")
@@ -161,7 +163,7 @@ class Watcher:
             known.phase = QUEUED
             return [JobReleased(known.name)]
         if not job.held:
-            wishes.said.append(f"job {known.name} was released by somebody; it is {self._title}'s own now")
+            wishes.said.append(f"job {known.name} was released elsewhere; it is {self._title}'s own now")
             return self._forget(known.name)
         if who := holder(job):
             wishes.said.append(f"job {known.name} is held by {who}, and waits until that is lifted")
@@ -169,7 +171,7 @@ class Watcher:
         return self._queued(known, job, wishes)
 
     def _park(self, known: Known, job: ManagerJob, wishes: Wishes) -> list[Event]:
-        """Leave a job alone that somebody holds; its mark says so, for a later controller."""
+        """Leave a job alone that is held by others; its mark says so, for a later controller."""
         held = known.park(NOTED if holder(job) else HOLD)
         if not flag_of(job.mark):
             wishes.note[known.name] = known.parked_as
@@ -223,8 +225,8 @@ class Watcher:
             return []
         if held:
             known.to_place = False
-            wishes.said.append(f"job {known.name} was held by somebody while it was about to start")
-            return [StartRefused(*key, "somebody holds it", 1), *self._park(known, job, wishes)]
+            wishes.said.append(f"job {known.name} was held while it was about to start")
+            return [StartRefused(*key, "it is held", 1), *self._park(known, job, wishes)]
         if job.reason == NEVER_MET:
             wishes.pass_on[known.name] = f"will never meet its dependency ({NEVER_MET}: {job.dependency})"
             return [StartRefused(*key, job.reason, 1), *self._forget(known.name)]
@@ -298,12 +300,12 @@ class Watcher:
             if not job.mark and self.terms.since_s:
                 wishes.note[job.name] = NEW
             if job.submit_s > self._begun_s and not job.dependency and job.begin_s <= job.submit_s + 1:
-                self.latency.submitted(job.submit_s, picture.begun_s)
+                self.latency.submitted(job.submit_s, self._now_s)
             facts.append(JobSubmitted(job_of(job, self.terms)))
         return facts
 
     def _say_others(self, found: Iterable[ManagerJob], wishes: Wishes) -> None:
-        """Say once which held jobs are not taken, though every held job is: somebody held them before."""
+        """Say once which held jobs are not taken, though every held job is: they were held before."""
         names = [job.name for job in found if job.name not in self._said and is_others(job, self.terms)]
         self._said.update(names)
         if names:

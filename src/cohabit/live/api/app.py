@@ -35,7 +35,7 @@ def make_app(parts: Parts) -> FastAPI:
     app = FastAPI(
         title="cohabit",
         version=parts.version,
-        description="A living scheduler. docs/api.md explains it.",
+        description="A running scheduler. docs/api.md explains it.",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

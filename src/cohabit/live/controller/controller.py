@@ -188,7 +188,7 @@ class Controller(Answers):
         await self._demand(JobHeld(job_id))
 
     async def release(self, job_id: str, operates: bool = True) -> None:
-        """Lift the hold. `operates`: whoever asks is an operator."""
+        """Lift the hold. `operates`: the caller is an operator."""
         await self._demand(JobReleased(job_id))
 
     async def requeue(self, job_id: str) -> None:

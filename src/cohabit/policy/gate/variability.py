@@ -54,6 +54,8 @@ class Judgement:
     slowdown: float = 1.0  # expected run time as a multiple of the mean
     unknown: str = ""  # why there is no answer; then nothing is gated
     usual_us: float = 0.0  # the program's mean run time where the judge knows it
+    spread: float = 0.0  # deviation of its run times over their mean, where the judge knows it
+    relative: float = 1.0  # that spread over the mean of all programs the judge knows
 
 
 class Judge(Protocol):
@@ -99,25 +101,25 @@ class VariabilityGate:
             return None
         about = memory["jobs"].setdefault(job.job_id, {"skips": 0})
         expected = self.judge.judge(row, nodes, view)
-        _count(memory, "asked")
+        tally(memory, "asked")
         if expected.unknown:
-            _count(memory, "without_data")
+            tally(memory, "without_data")
             memory["why_without_data"] = expected.unknown
             return None
-        asked_of, noisy = _asked_of(view), expected.label in self.labels
+        asked_of, noisy = asked_about(view), expected.label in self.labels
         if self.cost_aware:
             kind = workload_type(row, view)
             note_spell(memory, kind, noisy, asked_of)
             wait_us = expected_wait_us(memory, kind, self.ask_again_us)
-            noisy = noisy and _loss_us(row, expected, view) > wait_us
+            noisy = noisy and loss_us(row, expected, view) > wait_us
         if not noisy:
             return None
         if about.get("counted") != asked_of:  # until newer counters come the model gives the same answer
             if about["skips"] >= most:
-                _count(memory, "at_threshold")
+                tally(memory, "at_threshold")
                 return None
             about |= {"skips": about["skips"] + 1, "counted": asked_of}
-            _count(memory, "delayed")
+            tally(memory, "delayed")
         reason = (
             f"it would probably vary now ({expected.label}, p = {expected.probability:.2f}); "
             f"passed over {about['skips']} of at most {most} times"
@@ -136,18 +138,23 @@ class VariabilityGate:
         return self.judge.because(row, self.labels, view) if isinstance(self.judge, ModelJudge) else ""
 
 
-def by_model(options: GateOptions) -> VariabilityGate:
-    """Return the gate as the options say."""
+def gate_judge(options: GateOptions) -> Judge:
+    """Return the judge of a gate, after a look at what the options say of it."""
     strange = [label for label in options.labels if label not in CLASSES]
     if strange or not options.labels:
         what = f"delay_labels has {strange[0]!r}" if strange else "delay_labels is empty"
         raise InputError(what, "policy.delay_labels", f"use some of {', '.join(CLASSES)}")
-    if options.skip_threshold < 0:
-        raise InputError("skip_threshold is negative", "policy.skip_threshold", "use 0 (never delay) or more")
     if options.choose_nodes and options.all_nodes:
         what = "choose_nodes has no effect where the telemetry of all nodes is looked at"
         raise InputError(what, "policy.choose_nodes", 'leave it out, or use telemetry_nodes = "job"')
-    judge: Judge = Unlearned() if options.model is None else ModelJudge(options.model, options.all_nodes)
+    return Unlearned() if options.model is None else ModelJudge(options.model, options.all_nodes)
+
+
+def by_model(options: GateOptions) -> VariabilityGate:
+    """Return the gate as the options say."""
+    judge = gate_judge(options)
+    if options.skip_threshold < 0:
+        raise InputError("skip_threshold is negative", "policy.skip_threshold", "use 0 (never delay) or more")
     return VariabilityGate(judge, options.labels, options.skip_threshold, options.cost_aware, options.choose_nodes)
 
 
@@ -157,6 +164,9 @@ class ModelJudge:
     def __init__(self, model: VariabilityModel, all_nodes: bool = False) -> None:
         self.model, self.all_nodes = model, all_nodes
         self._bound: dict[tuple[str, ...], Binding] = {}  # by the counters of a window
+        norms = model.norms
+        self._spreads = {name: norms.deviation_s[name] / mean for name, mean in norms.mean_s.items() if mean > 0}
+        self._mean_spread = sum(self._spreads.values()) / max(1, len(self._spreads))
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
         """Judge in one pass over flat arrays; names are looked up once."""
@@ -168,8 +178,11 @@ class ModelJudge:
         verdict = self._binding(window).judge(features, kind)
         if verdict.missing:
             return Judgement(CLASSES[0], unknown=f"the telemetry lacks {', '.join(verdict.missing[:3])}")
-        usual_us = self.model.norms.mean_s.get(view.job(row).program, 0.0) * SECOND
-        return Judgement(CLASSES[verdict.label], verdict.probability[verdict.label], verdict.slowdown, "", usual_us)
+        program = view.job(row).program
+        usual_us, spread = self.model.norms.mean_s.get(program, 0.0) * SECOND, self._spreads.get(program, 0.0)
+        relative = spread / self._mean_spread if spread else 1.0
+        chance = verdict.probability[verdict.label]
+        return Judgement(CLASSES[verdict.label], chance, verdict.slowdown, "", usual_us, spread, relative)
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
         """Return calm idle nodes, judged in groups of the job's size as if the job started on each group.
@@ -257,7 +270,7 @@ class RandomJudge:
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
         """Return the same answer to the same question until newer counters come."""
-        text = f"{self.seed}:{view.job_id(row)}:{_asked_of(view)}"
+        text = f"{self.seed}:{view.job_id(row)}:{asked_about(view)}"
         draw = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
         return Judgement(CLASSES[-1] if draw < self.rate else CLASSES[0])
 
@@ -266,7 +279,7 @@ class RandomJudge:
         return None
 
 
-def _loss_us(row: int, expected: Judgement, view: View) -> float:
+def loss_us(row: int, expected: Judgement, view: View) -> float:
     """Return the expected extra run time: from the judge, from measurements, or from the owner's request."""
     job = view.job(row)
     profile = view.profile(job.program, job.processes, job.profile_owner)
@@ -275,12 +288,12 @@ def _loss_us(row: int, expected: Judgement, view: View) -> float:
     return (expected.slowdown - 1.0) * (expected.usual_us or measured_us or float(view.limit_us(row)))
 
 
-def _asked_of(view: View) -> int:
+def asked_about(view: View) -> int:
     """Return which counters a question is about; until newer ones come it is the same question."""
     return view.now_us if view.window is None else view.window.end_us
 
 
-def _count(memory: dict[str, Any], what: str) -> None:
+def tally(memory: dict[str, Any], what: str) -> None:
     memory[what] = memory.get(what, 0) + 1
 
 

@@ -24,6 +24,7 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Ranges
 from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import SECOND
+from cohabit.policy.gate.paying import PayingGate
 from cohabit.policy.gate.variability import Judge, Judgement, ModelJudge, RandomJudge, VariabilityGate
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import CLASSES, NONE, VARIATION, Norms
@@ -47,6 +48,7 @@ TAUGHT = ("AMG", "Kripke", "sw4lite", "SWFFT")  # PDPA: all the model has seen
 ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
 FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
 COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs costs, JOB_NODES that chooses nodes
+PAYING = "paying"  # ours: RUSH with the gate of rush-paying
 UNGATED = (FCFS, NEVER)  # or equivalent: no canaries, no telemetry
 
 
@@ -223,18 +225,20 @@ def run_trial(
     known = {job.job.job_id: job for job in jobs}
     truth = would_vary(weather, known, norms)
     asked = Asked(_judge(policy, one, models, rate, seed, truth), truth)
-    gate = VariabilityGate(
-        NotingJudge(asked),
-        skip_threshold=skip_threshold,
-        cost_aware=policy == COST_AWARE,
-        choose_nodes=policy == CALM_NODES,
-    )
+    gate = _gate(policy, NotingJudge(asked), skip_threshold)
     gates = () if policy == FCFS else (gate,)
     world = World(core_of(NODES, gates), kill=False, weather=weather)
-    skips = _count_skips(world)
+    skips = _count_skips(world, gate)
     world.add(jobs, [(0, fact.NodeDrained(int(node))) for node in weather.noise_nodes])
     world.run()
-    return _figures(world, jobs, norms, weather.canary_us / SECOND) | _of_gate(world, asked, skips, skip_threshold)
+    return _figures(world, jobs, norms, weather.canary_us / SECOND) | _of_gate(world, gate, asked, skips)
+
+
+def _gate(policy: str, judge: Judge, skip_threshold: int) -> VariabilityGate:
+    if policy == PAYING:
+        return PayingGate(judge)
+    cost_aware, choose_nodes = policy == COST_AWARE, policy == CALM_NODES
+    return VariabilityGate(judge, skip_threshold=skip_threshold, cost_aware=cost_aware, choose_nodes=choose_nodes)
 
 
 def _judge(
@@ -244,7 +248,7 @@ def _judge(
         return RandomJudge(rate, seed)
     if policy == ORACLE:
         return OracleJudge(truth)
-    if policy in (RUSH, JOB_NODES, COST_AWARE, CALM_NODES):
+    if policy in (RUSH, PAYING, JOB_NODES, COST_AWARE, CALM_NODES):
         assert models is not None
         if policy in (JOB_NODES, CALM_NODES):
             return ModelJudge(models.job_nodes)
@@ -252,12 +256,12 @@ def _judge(
     return ConstantJudge()
 
 
-def _count_skips(world: World) -> dict[str, int]:
+def _count_skips(world: World, gate: VariabilityGate) -> dict[str, int]:
     """The most skips every job has had, as the gate remembers them while it waits."""
     most: dict[str, int] = {}
 
     def watch(now_us: int, events: Any, commands: Any) -> None:
-        memory = world.core.state.memory.get(VariabilityGate.name, {})
+        memory = world.core.state.memory.get(gate.name, {})
         for job_id, about in memory.get("jobs", {}).items():
             most[job_id] = max(most.get(job_id, 0), int(about.get("skips", 0)))
 
@@ -283,8 +287,8 @@ def _figures(world: World, jobs: list[TracedJob], norms: Norms, canary_s: float)
     }
 
 
-def _of_gate(world: World, asked: Asked, skips: dict[str, int], skip_threshold: int) -> dict[str, Any]:
-    memory = world.core.state.memory.get(VariabilityGate.name, {})
+def _of_gate(world: World, gate: VariabilityGate, asked: Asked, skips: dict[str, int]) -> dict[str, Any]:
+    memory = world.core.state.memory.get(gate.name, {})
     confusion = np.zeros((2, 2), np.int64)
     for (_, _, answer), truth in asked.answers.items():
         confusion[int(truth), int(answer)] += 1
@@ -293,6 +297,6 @@ def _of_gate(world: World, asked: Asked, skips: dict[str, int], skip_threshold: 
         "delayed": int(memory.get("delayed", 0)),
         "without_data": int(memory.get("without_data", 0)),
         "skipped_jobs": len([count for count in skips.values() if count]),
-        "at_threshold": len([count for count in skips.values() if count >= skip_threshold]),
+        "at_threshold": len([count for count in skips.values() if count >= gate.skip_threshold]),
         "confusion": confusion,  # [it would have varied, the judge said so]
     }

@@ -14,13 +14,18 @@ import numpy as np
 from cohabit.report.figures import Figure, colour, layout
 from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.rows import Claim, Row, joined, own
-from cohabit.reproduce.rush.lab import FCFS, ORACLE, RANDOM, RUSH
+from cohabit.reproduce.rush.lab import FCFS, ORACLE, PAYING, RANDOM, RUSH
 from cohabit.reproduce.rush.outcomes import gathered, in_vivo, makespan_change, reduction, varying
 from cohabit.reproduce.rush.plan import FULL, Plan
 from cohabit.reproduce.rush.trials import SPELLS, Trial
 from cohabit.reproduce.tasks import Task
 
-WAYS = {RUSH: "RUSH", RANDOM: "random skips at RUSH's rate", ORACLE: "skips by who knows the weather"}
+WAYS = {
+    RUSH: "RUSH",
+    PAYING: "rush-paying (ours)",
+    RANDOM: "random skips at RUSH's rate",
+    ORACLE: "skips by who knows the weather",
+}
 Statistic = Callable[[Sequence[Trial]], float | None]
 
 

@@ -26,6 +26,7 @@ from cohabit.reproduce.rush.lab import (
     JOB_NODES,
     NEVER,
     ORACLE,
+    PAYING,
     RANDOM,
     RUSH,
     Experiment,
@@ -125,7 +126,8 @@ def _with_spells(minutes: float, seed: int, norms: Norms, models: Models, jobs: 
     """One ADAA trial under every policy whose worth depends on how long noise lasts."""
     one, constants = experiments(jobs)[ADAA], lasting(minutes)
     found = {
-        policy: run_trial(one, seed, policy, norms, models, constants=constants) for policy in (FCFS, RUSH, ORACLE)
+        policy: run_trial(one, seed, policy, norms, models, constants=constants)
+        for policy in (FCFS, RUSH, PAYING, ORACLE)
     }
     rate = _rate(found[RUSH])
     return found | {RANDOM: run_trial(one, seed, RANDOM, norms, rate=rate, constants=constants)}

@@ -208,7 +208,7 @@ def _mixes(plan: Plan, results: dict[str, Any]) -> Picture:
     words = (
         f"Fig. 19: 30 jobs of 28 processes of {safe(scaling)} (gains from spreading) and {safe(other)} (does not) in "
         f"eleven proportions, mean of {len(sets)} orders. Below the dotted line is better than CE. At 0 both are the "
-        "same; near 1 jobs that spread early leave no whole nodes, so others wait: the paper saw that beyond 0.75."
+        "same; near 1, jobs that spread early leave no whole nodes, so others wait: the paper saw that beyond 0.75."
     )
     return Picture("How the mix of jobs matters", {"data": traces, "layout": figure}, words)
 

@@ -1,0 +1,30 @@
+"""Two finished runs side by side: figures of the same jobs are better or worse, those of other jobs are neither."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cohabit.app.view.learning import compare
+from cohabit.app.view.run import FinishedRun
+from tests.cli.cli_calls import cohabit
+
+
+def finished(folder: Path, jobs: int, order: str) -> FinishedRun:
+    log, out = folder / f"{jobs}.swf", folder / f"{jobs}-{order}"
+    made = cohabit("generate", "lublin", "--jobs", str(jobs), "--nodes", "16", "--seed", "3", "-o", log)
+    assert made.code == 0, made.err
+    answer = cohabit("simulate", log, "--order", order, "--out", out)
+    assert answer.code == 0, answer.err
+    return FinishedRun(out)
+
+
+def test_runs_of_the_same_jobs_are_better_or_worse(tmp_path: Path) -> None:
+    told = compare([finished(tmp_path, 60, "fcfs"), finished(tmp_path, 60, "sjf")])
+    assert {row["key"]: row["better"] for row in told["rows"]}["mean_wait_s"] == -1
+    assert "neither" not in told["words"]
+
+
+def test_runs_of_other_jobs_are_neither(tmp_path: Path) -> None:
+    told = compare([finished(tmp_path, 20, "fcfs"), finished(tmp_path, 600, "fcfs")])
+    assert {row["better"] for row in told["rows"]} == {0}
+    assert "These are other jobs (20 jobs and 600 jobs ran), so neither run is better." in told["words"]
