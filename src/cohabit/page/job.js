@@ -36,8 +36,14 @@ function members(job) {
   return el("span", { class: "row" }, links, last > shown ? `and ${number(last - shown)} more` : null);
 }
 
+/** When and where it starts, if every job takes its requested time. */
+function startOf({ expected_start_at: at, expected_nodes: nodes }, now) {
+  const where = nodes.length > 4 ? count(nodes.length, "node") : `${nodes.length === 1 ? "node" : "nodes"} ${ranges(nodes)}`;
+  return `expected start in ${span(Math.max(at - now, 0))} on ${where}, by requested times`;
+}
+
 /** Waiting and running on one bar, with what was asked for. */
-function bar(job, now, clock) {
+function bar(job, now, clock, told) {
   const end = job.ended_at ?? now;
   const begin = job.started_at ?? end;
   const limit = job.started_at === null || job.ended_at !== null ? end : job.started_at + job.limit_s;
@@ -49,6 +55,7 @@ function bar(job, now, clock) {
   parts.filter(([, , from, to]) => to > from).map(([colour, , from, to]) => el("span", { style: { "--share": share(from, to), "--colour": colour } }))),
   el("div", { class: "legend" }, parts.map(([colour, word, from, to]) => el("span", {},
     el("span", { class: "swatch", style: { "--colour": colour } }), `${word} ${lasted(from, to)}`)),
+  told.expected_start_at ? el("span", { text: startOf(told, now) }) : null,
   job.started_at !== null && job.ended_at === null ? el("span", { text: `limit in ${span(job.started_at + job.limit_s - now)}` }) : null,
   el("span", { text: `submitted ${instant(job.submitted_at, clock)}` })));
 }
@@ -144,7 +151,7 @@ export async function open(root, source, name) {
     }
   };
   const parts = (job, placement, now) => [
-    card("Timeline", {}, bar(job, now, source.clock), told.summary ? el("p", { text: told.summary }) : null),
+    card("Timeline", {}, bar(job, now, source.clock, told), told.summary ? el("p", { text: told.summary }) : null),
     el("div", { class: "half" }, card("Why it waited, and what was done for it", { id: "card-why", aside: told.replay ? replay(source, name, told, draw) : null },
       reasons(told, source.clock))),
     el("div", { class: "half" }, card("Speed beside others", { note: "Against its speed alone on as few nodes as hold it: 100 % is that speed, spreading can bring more." }, speedOf(job, placement))),

@@ -204,3 +204,14 @@ def test_the_list_is_searched_and_sorted(server: Server, tab: NewTab) -> None:
     one.page.get_by_role("button", name="Job", exact=True).click()
     one.page.locator("th[aria-sort=descending]", has_text="Job").wait_for()
     one.page.locator("tbody tr:first-child", has_text="listed-3").wait_for()
+
+
+def test_a_waiting_job_shows_its_expected_start(server: Server, tab: NewTab) -> None:
+    server.submit("sleep 60", name="ahead", nodes=2, limit_s=300)
+    server.submit("exit 0", name="behind", nodes=2, limit_s=60)
+    one = tab().open(link_of(server))
+    one.view("jobs/behind", ".timeline")
+    one.see("expected start in")
+    assert "on nodes 0–1, by requested times" in one.page.locator(".view").first.inner_text()
+    for name in ("behind", "ahead"):
+        server.ask("POST", f"/v1/jobs/{name}/cancel")

@@ -36,6 +36,7 @@ PATIENCE_S = 3.0
 MOST_STEPS = 20_000
 LONG_QUEUE = 2000  # jobs
 COPY_S = 5
+LONG_COPY_S = 60  # of a long queue, for the starts of all its jobs
 MOST_AT_ONCE, OF_ONE_USER = 100, 3  # dry runs that wait for their turn
 NOTHING_MORE = "as things stand it does not start by itself"
 log = logging.getLogger(__name__)
@@ -92,13 +93,13 @@ class LookingAhead:
             self._slots.leave(job.user)
 
     async def expected_starts(self, user: int) -> ExpectedStarts:
-        """Return the starts of all jobs that wait, at most COPY_S old; Busy as for a dry run."""
+        """Return the starts of all waiting jobs, some seconds old, of a long queue a minute; Busy as for a dry run."""
         if not self._slots.take(user):
             raise Busy
         try:
             async with self._one:
-                now_us = self._clock.now_us()
-                if self._expected is None or now_us - self._expected.at_us > COPY_S * SECOND:
+                now_us, lasts_s = self._clock.now_us(), LONG_COPY_S if self._waiting() > LONG_QUEUE else COPY_S
+                if self._expected is None or now_us - self._expected.at_us > lasts_s * SECOND:
                     saved = await self._controller.ask(checkpoint.save)
                     self._expected = await asyncio.to_thread(
                         expected_starts, saved, self._cluster, self._policies, now_us

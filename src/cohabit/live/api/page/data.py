@@ -15,6 +15,7 @@ from pydantic import Field
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.credentials import Caller
+from cohabit.live.api.dry_run import ExpectedStart
 from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.looking import PAGE
 from cohabit.live.api.page import learning as page_learning
@@ -26,6 +27,7 @@ from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import Identified, Job, Service, reply
 from cohabit.live.api.views import history
 from cohabit.live.controller.records import Record
+from cohabit.live.controller.refusals import Busy
 from cohabit.model.profile import owner_of
 from cohabit.model.records import NEVER
 from cohabit.model.units import SECOND
@@ -175,7 +177,19 @@ async def one_job(job: Job, parts: Service, caller: Identified) -> Response:
         "actions": _actions(view["state"]),
         "at": now_us / SECOND,
     }
+    if view["state"] == "queued" and view["started_at"] is None:
+        start = await _expected_start(parts, caller, job)
+        found["expected_start_at"] = None if start is None else start.start_us / SECOND
+        found["expected_nodes"] = [] if start is None else start.nodes
     return reply(found)
+
+
+async def _expected_start(parts: Parts, caller: Caller, job: str) -> ExpectedStart | None:
+    """Return the start of a job that waits; None: it does not start by itself, or the server is busy."""
+    try:
+        return (await parts.ahead.expected_starts(caller.number)).starts.get(job)
+    except Busy:
+        return None
 
 
 def _actions(state: str) -> list[str]:

@@ -273,6 +273,8 @@ class OneJob(TypedDict):
     actions: list[str]
     at: float
     mates: NotRequired[Mates | None]  # live
+    expected_start_at: NotRequired[float | None]  # live, of a job that waits, by requested times
+    expected_nodes: NotRequired[list[int]]
     segments: NotRequired[list[list[float]]]  # finished: [since, speed, ...]
     replay: NotRequired[bool]  # finished: whether its waits can be explained
     summary: NotRequired[str]  # finished
