@@ -212,6 +212,6 @@ def test_a_waiting_job_shows_its_expected_start(server: Server, tab: NewTab) -> 
     one = tab().open(link_of(server))
     one.view("jobs/behind", ".timeline")
     one.see("expected start in")
-    assert "on nodes 0–1, by requested times" in one.page.locator(".view").first.inner_text()
+    assert "on nodes 0\u20131, by requested times" in one.page.locator(".view").first.inner_text()
     for name in ("behind", "ahead"):
         server.ask("POST", f"/v1/jobs/{name}/cancel")
