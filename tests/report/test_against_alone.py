@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from cohabit.model.records import DONE, KILLED, NodeRanges, RunTable, Slowdowns
 from cohabit.model.units import SECOND
 from cohabit.report.against_alone import known_of_all, slowed
+from cohabit.report.figures import promise_figure
 from cohabit.report.html import render_report
 from cohabit.report.metrics import LIVE, summarise
 
@@ -91,3 +93,15 @@ def test_a_shared_node_is_occupied_once(run_of: RunOf) -> None:
     found = summarise(replace(run, node_ranges=on_one, shares=["{}", "{}"]))
     assert found["node_hours"] == pytest.approx(200 / 3600)
     assert found["node_hours_occupied"] == pytest.approx(100 / 3600)
+
+
+def test_promises_are_drawn_job_by_job(run_of: RunOf) -> None:
+    run = told(run_of, [100, 100, 80])
+    figure = promise_figure({"sns": [run]})
+    assert figure is not None
+    kept = np.frombuffer(base64.b64decode(figure["data"][0]["y"]["bdata"]), "<f4")
+    assert kept == pytest.approx([100, 100 / 1.5, 200])
+    assert figure["data"][0]["customdata"][1].startswith("job ")
+    assert [round(line["y0"], 1) for line in figure["layout"]["shapes"]] == [90.9]
+    assert "Promises kept" in render_report([run], "shared")
+    assert promise_figure({"ce": [told(run_of, [100, 150, 40])]}) is None

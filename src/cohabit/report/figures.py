@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND
-from cohabit.report.against_alone import job_slowdowns, known_of_all
+from cohabit.report.against_alone import job_slowdowns, known_of_all, promises, run_ratios, slowed
 from cohabit.report.intervals import Comparison
 from cohabit.report.metrics import ran_jobs
 from cohabit.report.predicted import compared_rows
@@ -32,6 +32,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 OVERLAY_SLICES = 200  # a coarser curve where several lie over each other
 USERS_SHOWN = 12
 POINTS_SHOWN = 2000  # marks of one policy
+MOST_PROMISES = 3  # lines of different promises
 RATIO_METRICS = ("mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone", "run_against_alone",
                  "user_max_slowdown_alone", "node_hours_occupied", "makespan_s")  # fmt: skip
 
@@ -283,6 +284,43 @@ def predicted_figure(runs: Mapping[str, RunTable]) -> Figure:
         "measured slowdown",
         showlegend=len(runs) > 1,
         shapes=[dotted(x0=1, y0=1, x1=most, y1=most)],
+    )
+    return {"data": traces, "layout": plan}
+
+
+def promise_figure(groups: Groups) -> Figure | None:
+    """The share of its speed alone that each job kept, and the promise; None where nothing changes run times.
+
+    The first repeat of each policy; evenly chosen jobs where there are very many.
+    """
+    runs = _first_of_each(groups)
+    if not any(slowed(run) for run in runs.values()):
+        return None
+    unit, size = time_unit(_longest_span_us(runs) / SECOND)
+    traces, promised = [], set[float]()
+    for number, (policy, run) in enumerate(runs.items()):
+        jobs = ran_jobs(run)
+        ratio, alpha = run_ratios(run, jobs), promises(run, jobs)
+        promised |= {round(float(one), 4) for one in np.unique(1 / (2 - alpha))}
+        known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))
+        known = known[:: max(-(-len(known) // POINTS_SHOWN), 1)]
+        programs, names = run.workload.program[jobs.row[known]], run.workload.program_names
+        words = [
+            f"job {safe(run.workload.job_id[row])}{f', {safe(names[code])}' if code >= 0 else ''}"
+            for row, code in zip(jobs.row[known], programs, strict=True)
+        ]
+        start = (jobs.start_us[known] - horizon(jobs)[0]) / SECOND / size
+        hover = "%{customdata}<br>kept %{y:.1f} % of its speed alone" + _extra(policy, runs)
+        marker = {"symbol": number % 6, "opacity": 0.7}
+        kept = packed(100 / ratio[known])
+        traces.append(marks(policy, packed(start), kept, number, hover, 6, customdata=words, marker=marker))
+    plan = layout(
+        340,
+        f"start, time since the first submission ({unit})",
+        "share of the speed alone (%)",
+        showlegend=len(runs) > 1,
+        yaxis={"rangemode": "tozero"},
+        shapes=[level(100 * one) for one in sorted(promised)[:MOST_PROMISES]],
     )
     return {"data": traces, "layout": plan}
 

@@ -50,6 +50,10 @@ WAIT_WORDS = (
 )
 SLOWDOWN_WORDS = "Read a point as: this share of all jobs took at most that many times their run time"
 SLOWDOWN_ALONE = " alone; below 1 they ran on more nodes and gained by it."
+PROMISE_WORDS = (
+    "Each mark is a job. At 100 % it ran as fast as alone; above, it gained by running on more nodes. Below the dotted "
+    "line it was slowed more than its promise allows."
+)
 USER_WORDS = (
     "Mean slowdown of the users with the most jobs, most active on top; marks far to the right are users who "
     "were served badly."
@@ -176,6 +180,11 @@ def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
         "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down", slowed
     )
     page.parts.append("</div>")
+    promised = figures.promise_figure(groups)
+    if promised is not None:
+        page.add_section(
+            "Promises kept", page.picture(promised, "Share of the speed alone, by job", PROMISE_WORDS + repeats)
+        )
     users = figures.user_figure(groups)
     if users is not None:
         page.add_section("How users fared", page.picture(users, "Slowdown by user", USER_WORDS))

@@ -149,7 +149,7 @@ def shown(kind: str, value: Metric) -> str:
     if kind == "duration":
         return duration(value)
     if kind == "share":
-        return f"{100 * value:.1f} %"
+        return f"{round(100 * value, 1) + 0.0:.1f} %"  # never -0.0
     if kind == "count":
         return f"{int(value):,}" if float(value).is_integer() else f"{value:,.1f}"
     if kind == "per_hour":
