@@ -12,6 +12,7 @@ import numpy as np
 
 from cohabit.model.records import RunTable
 from cohabit.report.metrics import Floats, Ints
+from cohabit.report.wording import shown
 
 
 class Compared(TypedDict):
@@ -68,4 +69,4 @@ def in_words(figures: dict[str, Any]) -> str:
 
 def percent(factor: float) -> str:
     """Format how much longer than alone."""
-    return f"{100 * (factor - 1):.1f} %"
+    return shown("share", factor - 1)
