@@ -197,6 +197,7 @@ def _show(document: dict[str, Any]) -> None:
         for name, one in document["by_split"].items()
     ]
     table_of(f"mean error (points) of {document['model']} and of what it must beat", splits)
+    typer.echo(f"families of programs: {document['families_from']}")
     if document["new_programs"]:
         new = document["new_programs"]
         for name, words in (("before", "no co-run"), ("after", f"{new['co_runs']} co-runs")):
