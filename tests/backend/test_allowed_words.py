@@ -30,7 +30,7 @@ SLURM: dict[str, list[tuple[Any, ...]]] = {
     "place": [("7", ["n0", "n1"], 4, mark, made) for mark in MARKS for made in ("", WHOLE, SHARED)],
     "unplace": [("7", BEFORE, 8, BACK), ("7", BEFORE._replace(made=WHOLE), 8, BACK)],
     "mark": [(["7", "8_2"], mark) for mark in MARKS], "release": [(["7"],), (["7", "8_1"],)], "hold": [("7",)],
-    "hold_for_owner": [("7",)], "change_limit": [("7", 61.0)], "requeue_held": [("7",)], "cancel": [("7_1",)],
+    "change_limit": [("7", 61.0)], "requeue_held": [("7",)], "cancel": [("7_1",)],
 }  # fmt: skip
 CONTEXT = {"cohabit": MARKS[4], "cohabit_asked": "shared", "cohabit_queue": "all.q"}
 REQUESTS = {"h_rt": "60", "arch": "lx*|sol*", "exclusive": "true"}

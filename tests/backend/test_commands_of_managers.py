@@ -97,7 +97,7 @@ def test_a_command_gets_nothing_of_the_environment(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("name", NAMES)
 def test_no_option_hides_behind_the_name_of_a_job(name: str) -> None:
     one = (
-        commands.show_script, commands.show_job, commands.hold, commands.hold_for_owner, commands.requeue_held,
+        commands.show_script, commands.show_job, commands.hold, commands.requeue_held,
         commands.cancel, lambda name: commands.release([name]), lambda name: commands.mark(["1", name], "x"),
         lambda name: commands.accounting([name]), lambda name: commands.place(name, ["n0"], 1, "x"),
         lambda name: commands.change_limit(name, 60),

@@ -229,6 +229,6 @@ def test_a_file_of_something_else_is_not_added_to(plan: Path, tmp_path: Path) ->
 
 
 def test_a_wrong_canary_is_one_sentence() -> None:
-    assert "nobody to send to" in cohabit("measure", "canary", "--ranks", "1").sentence()
+    assert "no other rank to send to" in cohabit("measure", "canary", "--ranks", "1").sentence()
     assert "out of range" in cohabit("measure", "canary", "--size", "-3").sentence()
     assert "--launcher cannot be read" in cohabit("measure", "canary", "--launcher", "'mpirun").sentence()

@@ -139,7 +139,7 @@ def test_a_hold_that_is_missing_is_found_out(folder: Path) -> None:
 
 
 def test_a_message_that_is_missing_is_found_out(folder: Path) -> None:
-    found = changed(folder, lambda one: without(one, places_of(one, lines.LEARNED, PeerReported)[4]))
+    found = changed(folder, lambda one: without(one, places_of(one, lines.LEARNED, PeerReported)[2]))
     assert found.difference.startswith("domain d1, at ")
 
 
