@@ -75,7 +75,7 @@ def test_a_run_slowed_more_than_promised_is_remembered_and_expected() -> None:
     assert memory["met"] == {}
     after = expected(tell, "a", "b")
     assert before < after < 90.0
-    assert expected(tell, "a", "c") > expected(tell, "d", "c"), "a is sensitive, whoever is beside it"
+    assert expected(tell, "a", "c") > expected(tell, "d", "c"), "a is sensitive, whatever is beside it"
     assert expected(tell, "d", "b") > expected(tell, "d", "c"), "and b presses"
     together(tell, 1000, "a", "b", 180)
     assert expected(tell, "a", "b") == pytest.approx(after), "the mean of two equal runs is one co-run of the pair"

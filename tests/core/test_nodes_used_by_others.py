@@ -1,4 +1,4 @@
-"""Jobs that are not the core's take what they use of a node, and no more; whole nodes are for nobody beside them."""
+"""Jobs that are not the core's take what they use of a node, and no more; whole nodes have no other job beside them."""
 
 from __future__ import annotations
 
