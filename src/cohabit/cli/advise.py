@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cohabit.cli.console import note, progress, show_result, table
+from cohabit.cli.console import note, progress, show_result, table, table_of
 from cohabit.cli.declaring import Argument, Option, add_group, verb
 from cohabit.cli.options import AsJson, announce_compilation, check_seed, whole_numbers
 from cohabit.model.errors import InputError, unknown
@@ -145,8 +145,27 @@ def _show_sharing(document: dict[str, Any]) -> None:
         rows.append([*row, f"{case['node_hours']:,.0f}", f"{case['slowed_pct']:.0f}"])
     heads = ["programs", "policy", "wait", "turnaround", "change %", "node-hours", "slowed %"]
     table(f"{document['jobs_simulated']:,} jobs, mean of {document['repeats']} repeats", heads, rows)
+    show_gains(document, "today", str(document["advice"]))
     for sentence in document["words"][above:]:
         typer.echo(sentence)
+
+
+def show_gains(document: dict[str, Any], before: str, after: str) -> None:
+    """Print the tables of which jobs gain and which pay."""
+    from cohabit.report.wording import shown
+
+    for key, head in (("by_size", "size of job"), ("by_user", "user")):
+        rows = [
+            {
+                head: one["group"],
+                "jobs": f"{one['jobs']:,}",
+                f"turnaround {before}": shown("duration", one["before_s"]),
+                after: shown("duration", one["after_s"]),
+                "change %": f"{one['change_pct']:+.1f}",
+            }
+            for one in document[key]
+        ]
+        table_of("", rows)
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cohabit.cli import steering
+from cohabit.cli.advise import show_gains
 from cohabit.cli.console import note, show_json, table
 from cohabit.cli.declaring import verb
 from cohabit.cli.interrupts import stop_on_signals
@@ -87,6 +88,7 @@ def shadow(
         f"{found['left_to_slurm']} would have been left to Slurm; {found['still_going']} were not over; "
         f"{found['not_watched']} were submitted before the watch began, and only take nodes"
     )
+    show_gains(found, "under Slurm", f"{name}, pessimistic")
     typer.echo(found["verdict"])
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from cohabit.app.advise.gains import Floats, gains
 from cohabit.app.advise.sharing_words import (
     ASSUMPTIONS,
     CATALOGUE,
@@ -44,9 +45,10 @@ from cohabit.app.simulate import simulation
 from cohabit.app.simulate.preparation import prepare
 from cohabit.model.errors import InputError
 from cohabit.model.records import NEVER, RunTable
-from cohabit.model.units import HOUR, SECOND
+from cohabit.model.units import SECOND
 from cohabit.model.workload import Workload
 from cohabit.report.intervals import bootstrap_interval
+from cohabit.report.metrics import node_seconds
 from cohabit.sim.streams import stream
 from cohabit.trace.catalogue import READERS, read_trace
 from cohabit.trace.files import UTF8_MARK, open_trace
@@ -55,7 +57,7 @@ from cohabit.trace.records import with_cancelled
 from cohabit.trace.swf import read_swf
 
 TODAY = {"whole": "ce-easy", "cores": "cs"}  # how the site allocates nodes now -> the bundle that represents it
-CANDIDATES = ("ce", "cs", "sns")
+CANDIDATES = ("ce", "cs", "sns", "cohabit")
 MEASURES = ("mean_wait_s", "mean_turnaround_s", "node_hours")
 SLOWED = 1.1  # times the run time in the log
 FIRST_BYTES = 4096
@@ -127,15 +129,18 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
     programs = catalogue(CATALOGUE).programs
     candidates = (base, *(name for name in CANDIDATES if name != base))
     found: dict[tuple[str, str], list[dict[str, float]]] = {}
+    backs: dict[tuple[str, str], list[Floats]] = {}  # turnarounds, job by job
     for number, stretch in enumerate(runs):
         for assumption in ASSUMPTIONS:
             drawn = with_programs(stretch.jobs, names_for(assumption, programs), question, number, programs)
             for policy in candidates:
                 if policy == "ce-easy" and assumption != ASSUMPTIONS[0]:  # exclusive nodes: no job has a neighbour
                     found.setdefault((assumption, policy), []).append(found[ASSUMPTIONS[0], policy][-1])
+                    backs.setdefault((assumption, policy), []).append(backs[ASSUMPTIONS[0], policy][-1])
                 else:
-                    measured = _measure(_simulated(question, site, policy, drawn), stretch)
-                    found.setdefault((assumption, policy), []).append(measured)
+                    ran = _simulated(question, site, policy, drawn)
+                    found.setdefault((assumption, policy), []).append(_measure(ran, stretch))
+                    backs.setdefault((assumption, policy), []).append(_turnarounds_s(ran, stretch))
                 done += 1
                 tell(done, total + len(stretches))
     cases = [
@@ -143,8 +148,23 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
         for (assumption, policy), ran in found.items()
     ]
     judged = judge(cases, base)
-    words, above = words_for(facts, cases, judged, question.memory_gb > 0)
-    return {**facts, "cases": cases, **judged, "missing": [], "words": words, "words_above": above}
+    shares: dict[str, Any] = {"by_size": [], "by_user": []}
+    if judged["changes"]:
+        shares = _gains(runs, question.cores, backs["mixed", base], backs["mixed", judged["advice"]])
+    words, above = words_for({**facts, **shares}, cases, judged, question.memory_gb > 0)
+    return {**facts, "cases": cases, **judged, **shares, "missing": [], "words": words, "words_above": above}
+
+
+def _gains(runs: Sequence[Stretch], cores: int, before: Sequence[Floats], after: Sequence[Floats]) -> dict[str, Any]:
+    """Return which jobs of all repeats gain and which pay."""
+    jobs = [one.jobs for one in runs]
+    users = [
+        str(part.user_names[code]) if code >= 0 else ""
+        for part, stretch in zip(jobs, runs, strict=True)
+        for code in part.user[stretch.counted]
+    ]
+    processes = np.concatenate([one.jobs.processes[one.counted] for one in runs]).astype(np.float64)
+    return gains(processes, cores, users, np.concatenate(before), np.concatenate(after))
 
 
 def _with_site(question: Question) -> tuple[Question, Scenario | None]:
@@ -274,28 +294,16 @@ def _measure(table: RunTable, stretch: Stretch) -> dict[str, float]:
     return {
         "mean_wait_s": float(waits_us.mean() / SECOND) if ran.any() else 0.0,
         "mean_turnaround_s": float(back_us.mean() / SECOND) if ran.any() else 0.0,
-        "node_hours": busy_node_hours(table),
+        "node_hours": node_seconds(table) / 3600,
         "slowed_pct": _slowed_pct(table, ran),
     }
 
 
-def busy_node_hours(table: RunTable) -> float:
-    """Return the node hours with at least one job, over all nodes: a node shared by two jobs counts once."""
-    ranges = table.node_ranges
-    assert ranges is not None
-    stays = [
-        (node, int(table.start_us[row]), int(table.end_us[row]))
-        for row in np.flatnonzero(table.end_us != NEVER).tolist()
-        for at in range(int(ranges.offsets[row]), int(ranges.offsets[row + 1]))
-        for node in range(int(ranges.first[at]), int(ranges.first[at]) + int(ranges.count[at]))
-    ]
-    total_us, last, until_us = 0, -1, 0
-    for node, start_us, end_us in sorted(stays):
-        until_us = until_us if node == last else start_us
-        last = node
-        total_us += max(end_us - max(start_us, until_us), 0)
-        until_us = max(until_us, end_us)
-    return total_us / HOUR
+def _turnarounds_s(table: RunTable, stretch: Stretch) -> Floats:
+    """Return the turnaround of every job that counts; NaN if it did not end."""
+    counted = stretch.counted
+    ended, back_us = table.end_us[counted], table.end_us[counted] - stretch.jobs.submit_us[counted]
+    return np.where(ended != NEVER, back_us / SECOND, np.nan)
 
 
 def _slowed_pct(table: RunTable, counted: NDArray[np.bool_]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cohabit.app.advise.gains import in_words
 from cohabit.app.advise.stretches import LEAST_STRETCHES
 from cohabit.app.advise.today import MOST_OFF, NEARLY_EMPTY
 
@@ -45,6 +46,7 @@ EXPLAINED = {
     "ce-easy": "whole nodes, first come first served with EASY backfilling",
     "ce": "whole nodes, first fit with an age limit",
     "cs": "jobs share nodes, as compactly as they fit",
+    "cohabit": "jobs share nodes, keep the speed promised to them, and wide ones are promised a start",
     "sns": "jobs share nodes and spread out where that helps, with cache and bandwidth booked",
 }
 
@@ -92,6 +94,7 @@ def words_for(
     above = opening(facts)
     if judged["changes"]:
         above.append(f"Advice: {best} ({EXPLAINED[best]}). {_gain(by_key['mixed', best])}")
+        above.append(in_words(facts))
     else:
         above.append(
             f"Advice: stay with {base}. No other rule makes the mean turnaround clearly shorter (by more than "

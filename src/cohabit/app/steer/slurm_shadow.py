@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from cohabit.app.advise.gains import gains
 from cohabit.app.steer.slurm_site import SlurmSite
 from cohabit.app.steer.steering import cluster_of, policies_of
 from cohabit.backend.slurm.calls import ReadOnly
@@ -125,8 +127,9 @@ def save_seen(path: Path, seen: Mapping[str, Sight]) -> None:
 def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower: float) -> dict[str, Any]:
     """Compare both in numbers; `slower`: the slowdown of jobs that share in the pessimistic case.
 
-    Only jobs count that were watched from their submission to their end. The others take their nodes when they took
-    them under Slurm: jobs from before, and jobs that still run.
+    `by_size` and `by_user` tell which jobs gain and which pay in that case. Only jobs count that were watched from
+    their submission to their end. The others take their nodes when they took them under Slurm: jobs from before, and
+    jobs that still run.
     """
     named = sorted(seen.items(), key=lambda one: one[1].ready_s)
     ran = [(name, sight) for name, sight in named if sight.ran and sight.watched]
@@ -177,8 +180,22 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
         "start_latency_s": latency_s,
         **{case: _summary(cases[case], ran, busy[case]) for case in cases},
         "difference": difference,
+        **gains(
+            np.array([one.job.processes for _, one in ran], np.float64),
+            max(found.cpus),
+            [_user_name(one.job.user) for _, one in ran],
+            np.array(_values(truth, ran, "turnaround_s")),
+            np.array(_values(slowed, ran, "turnaround_s")),
+        ),
         "verdict": _verdict(len(shared), difference["policy_pessimistic"]["turnaround_s"]),
     }
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def _latency_s(ran: Sequence[tuple[str, Sight]], everything: Sequence[tuple[str, Sight]], nodes: int) -> float:
