@@ -122,7 +122,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_answers_it_has(tmp_path: Path) 
     file, seen = tmp_path / "answers.jsonl", list[int]()
     tasks = [Task(f"power {n}", _power, {"base": n}, float(n)) for n in range(4)]
     first = run_tasks(tasks[:3], 1, kept=file)
-    file.write_bytes(file.read_bytes()[:-3])  # killed while it wrote the last one
+    file.write_bytes(b'{"task": 3}\n' + file.read_bytes()[:-3])  # killed while it wrote the last one
     assert run_tasks(tasks, 1, lambda done, _: seen.append(done), kept=file) == first | {"power 3": 9}
     assert seen == [3, 4]  # two were there
     others = [Task("power 1", _power, {"base": 5})]  # the same name with other arguments

@@ -31,6 +31,14 @@ class Task:
         return self.function(**self.arguments)
 
 
+class Kept(msgspec.Struct):
+    """An answer on disk."""
+
+    task: str
+    key: str
+    answer: Any
+
+
 def run_tasks(
     tasks: Sequence[Task], workers: int | None = None, progress: Progress | None = None, kept: Path | None = None
 ) -> dict[str, Any]:
@@ -69,7 +77,7 @@ def key_of(task: Task) -> str:
 def keep(file: Path, name: str, key: str, answer: Any) -> None:
     """Add an answer to the file, if it is plain data."""
     try:
-        content = msgspec.json.encode({"task": name, "key": key, "answer": answer})
+        content = msgspec.json.encode(Kept(name, key, answer))
     except (TypeError, ValueError):
         return
     if msgspec.json.decode(content)["answer"] == answer:
@@ -78,13 +86,13 @@ def keep(file: Path, name: str, key: str, answer: Any) -> None:
 
 
 def answers_in(file: Path, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Return the answers kept in the file to these tasks; a line that was cut is left out."""
+    """Return the answers kept in the file to these tasks; a line that was cut, or says something else, is left out."""
     keys, found = {task.name: key_of(task) for task in tasks}, {}
     for line in file.read_bytes().splitlines() if file.exists() else ():
         try:
-            one = msgspec.json.decode(line)
+            one = msgspec.json.decode(line, type=Kept)
         except msgspec.DecodeError:
             continue
-        if keys.get(one["task"]) == one["key"]:
-            found[one["task"]] = one["answer"]
+        if keys.get(one.task) == one.key:
+            found[one.task] = one.answer
     return found
