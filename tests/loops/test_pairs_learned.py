@@ -114,8 +114,7 @@ def test_the_second_wave_is_paired_by_what_the_first_taught(tmp_path: Path, time
     assert all(jobs[name]["state"] == "done" for name in (*first, *second))
     assert not beside_each_other(first, jobs)
     pairs = beside_each_other(second, jobs)
-    # four programs measured once beside other work: the model may be too unsure of all of them, and then says so
-    assert pairs or "no job left in the queue would go well" in said, said
+    assert pairs, said
     for name in {name for pair in pairs for name in pair}:
         assert jobs[name]["predicted_slowdown"] >= 1.0
         assert jobs[name]["actual_slowdown"] is not None or jobs[name]["slowdown_why"]
