@@ -19,6 +19,7 @@ from cohabit.model.records import RunTable
 from cohabit.report import figures
 from cohabit.report.against_alone import known_of_all
 from cohabit.report.gantt_figures import gantt_charts
+from cohabit.report.gantt_heat import HeatMap
 from cohabit.report.headline import one_run, several_runs
 from cohabit.report.html_tables import (
     cards,
@@ -200,15 +201,34 @@ def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
             page.panels += 1
             label = chart.title if len(groups) == 1 else f"{policy}: {chart.title[0].lower()}{chart.title[1:]}"
             content = f'<p class="caption">{escaped(chart.caption)}</p>'
-            if chart.figure is not None:
+            if chart.choice:
+                content = _coloured(page, label, chart.choice)
+            elif chart.figure is not None:
                 content = page.picture(chart.figure, f"{label}: nodes over time", chart.caption)
-            pressed = "true" if shown_first else "false"
-            buttons.append(
-                f'<button type="button" aria-controls="{name}" aria-pressed="{pressed}">{escaped(label)}</button>'
-            )
+            buttons.append(_button(name, label, shown_first))
             panels.append(f'<div id="{name}"{"" if shown_first else " hidden"}>{content}</div>')
     choices = f'<div class="choices" role="group" aria-label="What to show">{"".join(buttons)}</div>'
     page.add_section("Who had which nodes", choices if len(panels) > 1 else "", *panels)
+
+
+def _button(panel: str, label: str, pressed: bool) -> str:
+    """A button that shows one panel instead of the others of its row."""
+    state = "true" if pressed else "false"
+    return f'<button type="button" aria-controls="{panel}" aria-pressed="{state}">{escaped(label)}</button>'
+
+
+def _coloured(page: Page, label: str, maps: Sequence[HeatMap]) -> str:
+    """One heat map in several colours, of which one is shown."""
+    first = page.panels
+    page.panels += len(maps)
+    buttons = [_button(f"gantt{first + place}", one.title, place == 0) for place, one in enumerate(maps)]
+    panels = [
+        f'<div id="gantt{first + place}"{" hidden" if place else ""}>'
+        f"{page.picture(one.figure, f'{label} by {one.title.lower()}: nodes over time', one.caption)}</div>"
+        for place, one in enumerate(maps)
+    ]
+    row = f'<div class="choices minor" role="group" aria-label="Colour by"><span>Colour by</span>{"".join(buttons)}</div>'
+    return (row if len(maps) > 1 else "") + "".join(panels)
 
 
 def _inline_json(value: Any) -> str:
