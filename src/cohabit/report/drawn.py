@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PICTURES: dict[str, Callable[[figures.Groups], figures.Figure | None]] = {
     "utilisation": figures.utilisation_figure,
+    "throughput": figures.throughput_figure,
     "queue": figures.queue_figure,
     "waits": figures.wait_figure,
     "slowdowns": figures.slowdown_figure,

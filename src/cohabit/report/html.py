@@ -44,6 +44,7 @@ CONTENT_POLICY = (
 INTERVAL_SEED = 20_240_229  # so that the same runs always give the same page
 
 UTILISATION_WORDS = "How much of the machine was in use; below 100 % while jobs wait means that none of them fitted."
+THROUGHPUT_WORDS = "Counted in intervals of equal length; where the queue stays long, this is what the machine can do."
 QUEUE_WORDS = "Jobs submitted and not yet started; a line that keeps rising means more work than the machine can do."
 WAIT_WORDS = (
     "Read a point as: this share of all jobs waited at most that long; jobs that waited less than 1 s are at the "
@@ -106,6 +107,13 @@ class Page:
     def add_section(self, title: str, *content: str) -> None:
         self.parts.append(f"<section><h2>{escaped(title)}</h2>{''.join(content)}</section>")
 
+    def add_pair(self, *sections: tuple[str, str]) -> None:
+        """Add sections that lie beside each other where there is room."""
+        self.parts.append('<div class="pair">')
+        for title, content in sections:
+            self.add_section(title, content)
+        self.parts.append("</div>")
+
 
 def write_report(
     runs: Sequence[RunTable],
@@ -166,21 +174,17 @@ def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     repeats = " The first repeat of each policy is shown." if any(len(group) > 1 for group in groups.values()) else ""
     better = " Higher and further left is better." if len(groups) > 1 else ""
     _gantt(page, groups)
-    for title, figure, label, words in (
-        ("Utilisation over time", figures.utilisation_figure(groups), "Cores in use over time", UTILISATION_WORDS),
-        ("Queue length over time", figures.queue_figure(groups), "Jobs waiting over time", QUEUE_WORDS),
-    ):
-        page.add_section(title, page.picture(figure, label, words + repeats))
+    used = page.picture(figures.utilisation_figure(groups), "Cores in use over time", UTILISATION_WORDS + repeats)
+    page.add_section("Utilisation over time", used)
+    ended = page.picture(figures.throughput_figure(groups), "Jobs that ended over time", THROUGHPUT_WORDS + repeats)
+    queue = page.picture(figures.queue_figure(groups), "Jobs waiting over time", QUEUE_WORDS + repeats)
+    page.add_pair(("Jobs that ended", ended), ("Jobs that wait", queue))
     waits = page.picture(figures.wait_figure(groups), "Distribution of waits", WAIT_WORDS + better)
     alone = known_of_all(run for group in groups.values() for run in group)
     of_slowdowns = SLOWDOWN_WORDS + (SLOWDOWN_ALONE if alone else ".")
     slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", of_slowdowns + better)
-    page.parts.append('<div class="pair">')
-    page.add_section("How long jobs waited", waits)
-    page.add_section(
-        "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down", slowed
-    )
-    page.parts.append("</div>")
+    of_slowing = "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down"
+    page.add_pair(("How long jobs waited", waits), (of_slowing, slowed))
     promised = figures.promise_figure(groups)
     if promised is not None:
         page.add_section(
