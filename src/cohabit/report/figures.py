@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration
 from cohabit.report.against_alone import job_slowdowns, known_of_all, promises, run_ratios, slowed
 from cohabit.report.intervals import Comparison
 from cohabit.report.metrics import ran_jobs
@@ -31,7 +31,7 @@ from cohabit.report.series import (
     round_step,
     shares_below,
 )
-from cohabit.report.wording import GLOSSARY, LOG_TICKS_S, duration, shown, time_unit
+from cohabit.report.wording import GLOSSARY, LOG_TICKS_S, shown, time_unit
 
 Figure = dict[str, Any]
 Groups = Mapping[str, Sequence[RunTable]]
@@ -189,9 +189,7 @@ def queue_figure(groups: Groups) -> Figure:
     runs = _first_of_each(groups)
     slices = OVERLAY_SLICES if len(runs) > 1 else None
     levels = {policy: queue_level(run, ran_jobs(run), slices) for policy, run in runs.items()}
-    return _of_whole_jobs(
-        _over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0), levels
-    )
+    return _of_whole_jobs(_over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0), levels)
 
 
 def throughput_figure(groups: Groups) -> Figure:

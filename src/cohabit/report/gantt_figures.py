@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import STATUS_NAMES, RunTable
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration
 from cohabit.report.figures import SERIES, Figure, colour, layout, packed, safe
 from cohabit.report.gantt import (
     MAX_BARS,
@@ -22,7 +22,7 @@ from cohabit.report.gantt import (
 from cohabit.report.gantt_heat import HeatMap, heat_maps
 from cohabit.report.metrics import ran_jobs
 from cohabit.report.series import horizon
-from cohabit.report.wording import duration, time_unit
+from cohabit.report.wording import time_unit
 
 GROUPS = SERIES - 1  # groups with a colour of their own; the rest share a neutral one
 PACKABLE_JOBS = 3000  # without node lists, longer runs are not laid out

@@ -1,4 +1,4 @@
-"""The Gantt chart of many jobs as heat maps: a cell is some nodes for some time, coloured by what its jobs have in common.
+"""The Gantt chart of many jobs as heat maps: a cell is some nodes for some time, coloured by a property of its jobs.
 
 A cell holds one byte: a level, whose meaning in words is in the figure beside it (`levels`), for the hover text.
 """
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration
 from cohabit.report.figures import Figure, colour, layout, packed, safe
 from cohabit.report.gantt import RASTER_ROWS, RASTER_SLICES, Bars, leading_raster, mean_raster, raster
 from cohabit.report.metrics import RanJobs
 from cohabit.report.series import horizon
-from cohabit.report.wording import LOG_TICKS_S, duration, time_unit
+from cohabit.report.wording import LOG_TICKS_S, time_unit
 
 LEVELS = 255  # above 0, which is idle
 RAMP = [[0, "@surface"], [0.5 / LEVELS, "@surface"], [0.5 / LEVELS, "@ramp0"], [0.5, "@ramp1"], [1, "@ramp2"]]
@@ -106,7 +106,8 @@ def _by_use(run: RunTable, jobs: RanJobs, bars: Bars) -> HeatMap:
         "go back; choose a close look to see single jobs."
     )
     look = {"zmin": 0, "zmax": 100, "colorscale": USE, "colorbar": _bar_of("cores in use (%)")}
-    template = f"around node %{{y:.0f}}, %{{x:.2f}} {time_unit(horizon(jobs)[1] / SECOND)[0]}<br>%{{z}} % of cores in use"
+    unit, _ = time_unit(horizon(jobs)[1] / SECOND)
+    template = f"around node %{{y:.0f}}, %{{x:.2f}} {unit}<br>%{{z}} % of cores in use"
     figure = _figure(run, jobs, raster(run, jobs, bars), hovertemplate=template + "<extra></extra>", **look)
     return HeatMap("Cores in use", words, figure)
 

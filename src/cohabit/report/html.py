@@ -231,7 +231,9 @@ def _coloured(page: Page, label: str, maps: Sequence[HeatMap]) -> str:
         f"{page.picture(one.figure, f'{label} by {one.title.lower()}: nodes over time', one.caption)}</div>"
         for place, one in enumerate(maps)
     ]
-    row = f'<div class="choices minor" role="group" aria-label="Colour by"><span>Colour by</span>{"".join(buttons)}</div>'
+    row = (
+        f'<div class="choices minor" role="group" aria-label="Colour by"><span>Colour by</span>{"".join(buttons)}</div>'
+    )
     return (row if len(maps) > 1 else "") + "".join(panels)
 
 
