@@ -324,7 +324,7 @@ def policies_of(site: SteeredSite, found: Discovered, coupling: Coupling | None)
     """Return the policies; jobs share cores only where the manager allows it to as many as a policy would group."""
     refuse_untrusted_files(site.policy)
     shared = found.core_jobs >= max(site.policy.group_size, 2)
-    policies = replace(build(site.policy, oversubscribe=shared), mates=coupling)
+    policies = replace(build(site.policy, oversubscribe=shared), mates=coupling, notes_co_runs=True)
     if found.whole_nodes_because and not policies.placer.exclusive:
         raise InputError(
             f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}",
