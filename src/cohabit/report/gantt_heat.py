@@ -147,9 +147,15 @@ def _by_user(run: RunTable, jobs: RanJobs, bars: Bars, users: Sequence[int]) -> 
     scale = [[edge / count, fill] for code, fill in enumerate(["@surface", *fills]) for edge in (code, code + 1)]
     look = {"zmin": -0.5, "zmax": count - 0.5, "colorscale": scale, "showscale": False, "levels": ["idle", *names]}
     keys = [
-        {"type": "scatter", "mode": "markers", "name": name, "x": [None], "y": [None],
-         "marker": {"color": fill, "symbol": "square", "size": 11}}
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": name,
+            "x": [None],
+            "y": [None],
+            "marker": {"color": fill, "symbol": "square", "size": 11},
+        }
         for name, fill in zip(names, fills, strict=True)
-    ]  # fmt: skip
+    ]
     words = f"Each cell is {_cell(run, jobs)}, in the colour of the user whose jobs had most of its cores."
     return HeatMap("User", words, _figure(run, jobs, leading_raster(run, jobs, bars, group), *keys, **look))
