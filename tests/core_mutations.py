@@ -49,7 +49,7 @@ def _module(tests: str, *lines: tuple[str, str]) -> Module:
 MODULES: dict[str, Module] = {
     "co_runs": _module(
         "core/test_co_runs.py",
-        ("    if well:\n", "    if True:\n"),
+        ("beside) if well else None", "beside) if True else None"),
         ("if alone_us < LEAST_ALONE_US or", "if False or"),
         ("if profile is not None and profile.owner == job.profile_owner else", "if profile is not None else"),
     ),

@@ -114,6 +114,19 @@ def test_a_mate_that_refused_is_not_asked_again_until_it_says_more() -> None:
     assert messages[1] <= messages[0] + 4  # not two for each of the eighty passes
 
 
+@pytest.mark.parametrize("scheme", [YY, AA])
+def test_a_mate_that_is_not_submitted_is_not_asked_in_every_pass(scheme: Scheme) -> None:
+    pair_of_one = (("a", 10, 1, 100, 100), ("b", 1000, 1, 100, 100))
+    others = tuple(("a", 20 + 20 * index, 1, 5, 5) for index in range(40))
+    messages = []
+    for jobs in (pair_of_one, (*pair_of_one, *others)):
+        run = build(pair(scheme, scheme, jobs, ((0, 1),)), check=True)
+        run.run()
+        assert starts_of(run)["0"][0] == starts_of(run)["1"][0] == 1000 * SECOND
+        messages.append(run.messages)
+    assert messages[1] <= messages[0] + 4  # not two for each of the eighty passes
+
+
 FIGURE_2 = (("a", 0, 6, 100, 100), ("b", 10, 6, 100, 100), ("b", 0, 6, 100, 100), ("a", 10, 6, 100, 100))
 
 

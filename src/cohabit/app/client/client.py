@@ -131,6 +131,10 @@ class Client:
         """Return every measurement of a program in the controller's profile store."""
         return self._ask("GET", f"/profiles/{quoted(program)}/history")
 
+    def profile_neighbours(self, program: str, owner: str) -> View:
+        """Return what runs beside others taught of an owner's program."""
+        return self._ask("GET", f"/profiles/{quoted(program)}/neighbours", query={"owner": owner})
+
     def forget_profile(self, program: str, owner: str, since: float | None) -> View:
         """Forget an owner's profile of a program, or what was measured from an instant on."""
         return self._ask("POST", "/profiles/forget", {"program": program, "owner": owner, "since": since})

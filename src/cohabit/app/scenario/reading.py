@@ -24,8 +24,9 @@ GIB = 2**30
 def read_scenario(path: Path) -> Scenario:
     """Read and check a TOML file; paths in it are relative to it."""
     scenario = scenario_from(read_toml(path), str(path))
-    named = {key: getattr(scenario.programs, key) for key in ("file", "curves")}
-    there = {key: str((path.parent / name).resolve()) for key, name in named.items() if name}
+    named = {key: getattr(scenario.programs, key) for key in ("file", "curves", "co_runs")}
+    files = {key: name for key, name in named.items() if name and "://" not in name}
+    there = {key: str((path.parent / name).resolve()) for key, name in files.items()}
     programs = msgspec.structs.replace(scenario.programs, **there)
     jobs, policy = _found(scenario.jobs, scenario.policy, path.parent)
     domains = []

@@ -99,6 +99,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     model: str = ""  # pair and joint: a trained model that predicts them from counters
     trust_model: bool = False  # use a model although it does no better on unseen families than simple baselines
     threshold_pct: float = 100.0  # pair: pairs that slow each other by more run one after the other
+    explore: float = 0.05  # pair: with a model that learns, at most this share of the pairs is made to learn from
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
     window: int = 150  # pair: how many jobs at the front of the queue are paired
     refill: bool = False  # pair: a waiting job may join a running job after its partner has ended, if they fit together
@@ -170,6 +171,7 @@ class ProgramsConfig(msgspec.Struct, frozen=True):
     catalogue: str = ""
     curves: str = ""
     profiles: str = "known"  # or "none": the scheduler knows nothing of them and has to learn
+    co_runs: str = ""  # a profile store: what runs beside others showed there is known from the start
 
     @property
     def given(self) -> bool:

@@ -67,7 +67,8 @@ def policies_of(site: SteeredSite, found: Discovered, coupling: Coupling | None)
 
 
 def _built(policy: PolicyConfig, core_jobs: int, coupling: Coupling | None) -> PolicySet:
-    return replace(build(policy, oversubscribe=core_jobs >= max(policy.group_size, 2)), mates=coupling)
+    shared = core_jobs >= max(policy.group_size, 2)
+    return replace(build(policy, oversubscribe=shared), mates=coupling, notes_co_runs=True)
 
 
 def cluster_of(node: NodeTable, found: Discovered, policies: PolicySet) -> Cluster:
