@@ -124,7 +124,7 @@ MODULES: dict[str, Module] = {
     "explain_sharing": _module(
         "core/test_shared_nodes.py core/test_explain_sharing.py",
         ("if view.job(other).user == user]", "]"),
-        ("        if seconds >= 2 * size:", "        if seconds >= size:"),
+        ('if number == 1 else f"{number} {what}s"', 'if number <= 1 else f"{number} {what}s"'),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
     ),
     "explain_running": _module(
