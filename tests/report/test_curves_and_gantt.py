@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cohabit.model.records import NodeRanges, RunTable
+from cohabit.model.units import SECOND
 from cohabit.report import gantt
 from cohabit.report.metrics import ran_jobs, summarise
-from cohabit.report.series import busy_level, level, queue_level, shares_below, slice_means
+from cohabit.report.series import busy_level, ended_level, level, queue_level, round_step, shares_below, slice_means
 
 RunOf = Callable[..., RunTable]
 
@@ -62,6 +63,33 @@ def test_the_raster_averages_to_the_utilisation(crowded_run: RunTable) -> None:
     cells = gantt.raster(crowded_run, jobs, bars)
     assert cells.shape == (gantt.RASTER_ROWS, gantt.RASTER_SLICES)
     assert cells.mean() / 100 == pytest.approx(summarise(crowded_run)["utilisation"], abs=0.003)
+
+
+def test_cells_have_the_mean_of_their_jobs_and_the_user_who_had_most(run_of: RunOf) -> None:
+    """Two nodes: a job on one node beside a job on both; every row is a node, every column 1 s of 560."""
+    run = run_of([(0, 0, 280, 1), (0, 280, 560, 2)], machine=2)
+    bars = gantt.Bars(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]))
+    jobs = ran_jobs(run)
+    means = gantt.mean_raster(run, jobs, bars, run.nodes.astype(float))
+    assert means.shape == (2, gantt.RASTER_SLICES)
+    assert means[0, :280].tolist() == pytest.approx([1.0] * 280)
+    assert np.isnan(means[1, :280]).all()
+    assert means[:, 280:].ravel().tolist() == pytest.approx([2.0] * 560)
+    leaders = gantt.leading_raster(run, jobs, bars, np.array([1, 2], np.int32))
+    assert leaders[0].tolist() == [1] * 280 + [2] * 280
+    assert leaders[1].tolist() == [0] * 280 + [2] * 280
+
+
+def test_counts_of_ended_jobs_add_up(crowded_run: RunTable) -> None:
+    jobs = ran_jobs(crowded_run)
+    span = int(jobs.end_us.max() - jobs.submit_us.min())
+    step = round_step(span)
+    assert span / step <= 101
+    curve = ended_level(jobs, step)
+    assert curve.value[:-1].sum() == len(jobs)
+    assert round_step(40 * SECOND) == SECOND
+    assert round_step(200 * SECOND) == 2 * SECOND
+    assert round_step(10**16) == 10**14 + 1
 
 
 def test_close_looks_hold_few_bars_and_only_what_is_inside(crowded_run: RunTable) -> None:

@@ -464,7 +464,7 @@ def test_why_says_what_the_mates_keep_a_job_waiting_for() -> None:
     core = core_a()
     core.step(0, [submitted("1", 4, mates=GROUP)])
     text = why_waiting(core.state, core.policies, "1", 90 * SECOND)
-    assert text == "it keeps 4 nodes and waits for its mates for 90 s: b:2 is not submitted yet"
+    assert text == "it keeps 4 nodes and waits for its mates for 1 min 30 s: b:2 is not submitted yet"
     assert core.state.coupled is not None
     core.state.coupled.protocol.groups["g"].views["b"].heard_us = 40 * SECOND  # and not since
     text = why_waiting(core.state, core.policies, "1", 90 * SECOND)
