@@ -185,6 +185,18 @@ MODULES: dict[str, Module] = {
         ("        _copy(state, fact.program, SHARED, fact.owner)\n", "        pass\n"),
         ("        state.own_profiles[owner, program] = {}\n", "        pass\n"),
     ),
+    "crowding": _module(
+        "core/test_succession.py",
+        ("    state.crowded[node] = (condition, state.crowded[node][1])\n", "    pass\n"),
+        ("        if not rows:\n", "        if True:\n"),
+        ("state.jobs[NODES, row] = state.widened.pop", "_ = state.widened.pop"),
+    ),
+    "succession": _module(
+        "core/test_succession.py",
+        ("        return {row for rows in rows_on if len(rows) > 1 for row in rows}\n", "        return set()\n"),
+        ("            found.update(rows)\n", "            pass\n"),
+        ("    state.held = {row_of[row] for row in before.held}\n", ""),
+    ),
     "leaving": _module(
         "core/test_steps.py core/test_profiles_and_trials.py",
         ("            state.set_idle(node, False)\n\n\ndef node_became", "            pass\n\n\ndef node_became"),

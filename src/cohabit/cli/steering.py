@@ -160,10 +160,11 @@ def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
 def _verify(site: SteeredSite, as_json: bool) -> None:
     import asyncio
 
-    from cohabit.app.steer.steering import verify_journal
+    from cohabit.app.steer.deciding import verify_journal
 
     result = asyncio.run(verify_journal(site))
-    show_replayed(result.batches, result.commands, result.difference, result.left_out, as_json)
+    stretches = result.stretches
+    show_replayed(result.batches, result.commands, result.difference, result.left_out, as_json, stretches=stretches)
     if result.difference:
         raise typer.Exit(1)
 
@@ -175,6 +176,8 @@ async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
     service = await open_service(site, held)
     stop = stop_on_signals()
     await service.open()
+    if service.changed is not None:
+        note(f"the site file has changed since the last attach: {service.changed}")
     for text in site.warnings(service.around):
         note(text)
     note(f"steering {service.around.what} under {service.words}")

@@ -16,21 +16,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from cohabit.app.doctor.needs import DISPENSABLE, left_out, offers_of_cluster, refuse_unmet, rows_of
 from cohabit.app.measure.profiles import profiles_in
-from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
-from cohabit.app.scenario.tables import PolicyConfig
-from cohabit.app.serve.machine import begun_anew
-from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.scenario.policies import title
+from cohabit.app.serve.schemes import changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.canaries import CanaryBackend, of_backend, refuse_mismatch
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
+from cohabit.app.steer.deciding import Change, cluster_of, policies_of, settle
 from cohabit.app.steer.node_channel import NodeChannel
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
-from cohabit.app.steer.site import Around, NodeTable, SteeredSite
+from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.app.steer.status import jobs_of
 from cohabit.app.steer.submission import SteeredTaking
 from cohabit.app.steer.threshold import Guard, has_threshold
@@ -46,7 +44,6 @@ from cohabit.backend.steered.watcher import NodeFact
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
-from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
 from cohabit.live.api.settings import ApiSettings
@@ -55,11 +52,10 @@ from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
 from cohabit.live.controller.meters import ManagerMeter
 from cohabit.live.controller.place import Place, only_one, open_place
-from cohabit.live.controller.recovery import Restored, Verified, restore, verify
+from cohabit.live.controller.recovery import Restored, restore
 from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
-from cohabit.model.errors import InputError
 from cohabit.model.event import JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
@@ -71,17 +67,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class _Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The inputs of the core's decisions besides its events."""
-
-    nodes: tuple[str, ...]
-    cpus: tuple[int, ...]
-    policy: PolicyConfig
-    node: NodeTable
-    coupling: Coupling | None = None
-    core_jobs: int = 1  # jobs that may share a core
-
-
 @dataclass
 class Service(Steering):
     """A controller that steers a manager."""
@@ -90,6 +75,7 @@ class Service(Steering):
     around: Around = field(kw_only=True)
     link: LauncherLink = field(kw_only=True)
     words: str = field(kw_only=True)  # the policy, for people
+    changed: Change | None = None  # the site file has other settings than at the last attach
 
     async def until_off(self) -> None:
         """Wait for the kill switch; raise LauncherGone if the launcher ends, because nothing is steered without it."""
@@ -120,13 +106,15 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     found, manager = around.found, around.manager
     words = given_up(site, found)
     journal = open_journal(place.journal)
-    policies = policies_of(site, found, _same_settings(journal, site, found, may_change=True))
+    coupling, changed = settle(journal, site, found)
+    policies = policies_of(site, found, coupling)
     found = replace(found, shares_cores=getattr(policies.placer, "shares_cores", False))
-    cluster = cluster_of(site, found, policies)
+    cluster = cluster_of(site.node, found, policies)
     restored = restore(journal, cluster, policies)
     _get_ready(site, found)
     clock = clock_of(journal, restored.last_us)
-    first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
+    anew = restored.fresh or changed is not None
+    first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and anew else []
     if site.tells_holds:
         found = replace(found, terms=found.terms._replace(since_s=_since_s(journal, site, found)))
     backend = SteeredBackend(
@@ -179,7 +167,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         if api is not None:
             guard.keep_refusals(api.refused)
     parts = (place, lease, controller, backend, lock, neighbours, retention, store, api, guard)
-    service = Service(*parts, site=site, around=around, link=link, words=site.policy.name + words)
+    service = Service(*parts, site=site, around=around, link=link, words=site.policy.name + words, changed=changed)
     _hear_nodes(service, cluster, _is_measured(restored), clock.now_us)
     if isinstance(canaries, CanaryBackend) and service.telemetry is not None:
         canaries.bind(controller.ask, service.telemetry)
@@ -286,7 +274,7 @@ def _get_ready(site: SteeredSite, found: Discovered) -> None:
     Otherwise a short lease would end during that decision.
     """
     policies = policies_of(site, found, site.config.coupling)
-    core = SchedulerCore(cluster_of(site, found, policies), policies)
+    core = SchedulerCore(cluster_of(site.node, found, policies), policies)
     core.step(0, [JobSubmitted(Job("1", SECOND, partition=found.terms.partitions[0]))])
 
 
@@ -305,45 +293,6 @@ def read_profiles(path: Path) -> list[Profile]:
     if warning:
         log.warning("%s", warning)
     return [one.profile for one in found]
-
-
-async def verify_journal(site: SteeredSite) -> Verified:
-    """Replay the whole journal of a controller; it must not be running."""
-    place = open_place(site.place)
-    with only_one(place):
-        found = (await site.look_around(only_read=True)).found
-        journal = open_journal(place.journal)
-        try:
-            policies = policies_of(site, found, _same_settings(journal, site, found))
-            return verify(journal, cluster_of(site, found, policies), policies)
-        finally:
-            journal.close()
-
-
-def policies_of(site: SteeredSite, found: Discovered, coupling: Coupling | None) -> PolicySet:
-    """Return the policies; jobs share cores only where the manager allows it to as many as a policy would group."""
-    refuse_untrusted_files(site.policy)
-    shared = found.core_jobs >= max(site.policy.group_size, 2)
-    policies = replace(build(site.policy, oversubscribe=shared), mates=coupling, notes_co_runs=True)
-    if found.whole_nodes_because and not policies.placer.exclusive:
-        raise InputError(
-            f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}",
-            "policy",
-            "change Slurm's setting, or use a policy that gives out whole nodes",
-        )
-    return policies
-
-
-def cluster_of(site: SteeredSite, found: Discovered, policies: PolicySet) -> Cluster:
-    """Return the cluster as the core sees it: shared if the policy shares."""
-    node = site.node
-    curve = tuple((cores, gbs) for cores, gbs in node.bandwidth_gbs)
-    groups = tuple(
-        replace(group, ways=node.ways, min_ways=node.min_ways, closids=node.closids, bandwidth_gbs=curve)
-        for group in found.cluster.groups
-    )
-    sharing = "exclusive" if policies.placer.exclusive else "shared"
-    return replace(found.cluster, groups=groups, sharing=sharing, names=found.names)
 
 
 def expected_of(core: SchedulerCore) -> dict[str, Expected]:
@@ -380,30 +329,3 @@ def _since_s(journal: Journal, site: SteeredSite, found: Discovered) -> float:
         since = f"{now_s:.0f}"
         journal.put({key: since})
     return float(since)
-
-
-def _same_settings(journal: Journal, site: SteeredSite, found: Discovered, may_change: bool = False) -> Coupling | None:
-    """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
-    settings it was written under. Return this domain with the scheme the journal was begun with.
-
-    `may_change`: a journal that never took a job is begun anew under the settings of now.
-    """
-    node = msgspec.structs.replace(site.node, hold_bandwidth=NodeTable().hold_bandwidth)  # decides nothing
-    now = _Settings(found.names, found.cpus, site.policy, node, core_jobs=found.core_jobs)
-    key = f"{site.word} settings"
-    own = site.config.coupling
-    text = journal.get(key)
-    if text is None:
-        journal.put({key: msgspec.json.encode(msgspec.structs.replace(now, coupling=own)).decode()})
-        return own
-    kept = msgspec.json.decode(text, type=_Settings)  # keys that a journal of an earlier version lacks are as usual
-    coupling = as_journalled(own, kept.coupling)
-    if kept != msgspec.structs.replace(now, coupling=coupling):
-        if may_change and begun_anew(journal, Place(site.place), key):
-            return _same_settings(journal, site, found)
-        raise InputError(
-            "its jobs were taken on other nodes or under another policy",
-            os.fspath(site.place),
-            f"`cohabit {site.word} detach`, then use a new folder (place)",
-        )
-    return coupling
