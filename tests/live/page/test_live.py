@@ -216,3 +216,27 @@ def test_a_waiting_job_shows_its_expected_start(server: Server, tab: NewTab) -> 
     assert "on nodes 0\u20131, by requested times" in one.page.locator(".view").first.inner_text()
     for name in ("behind", "ahead"):
         server.ask("POST", f"/v1/jobs/{name}/cancel")
+
+
+def test_planned_bars_lie_right_of_now(server: Server, tab: NewTab) -> None:
+    """The first job runs for at most 300 s on both nodes; the second is planned behind it, for 60 s."""
+    server.submit("sleep 60", name="first", nodes=2, limit_s=300, program="held")
+    server.until(lambda: server.show("first")["state"] == "running")
+    server.submit("exit 0", name="second", nodes=2, limit_s=60)
+    one = tab().open(link_of(server))
+    one.view("gantt", "canvas")
+    one.see("planned, if every job takes its requested time")
+    planned = "() => (({ data }) => data.counted > data.real)(document.querySelector('.view-gantt').gantt)"
+    server.until(lambda: one.page.evaluate(planned))  # answers about starts may be some seconds old
+    found = one.page.evaluate(
+        """() => { const { data, ran } = document.querySelector(".view-gantt").gantt;
+        return data.ids.map((id, job) => [id, data.start[job] - ran.until, data.end[job] - ran.until])
+        .slice(data.real).concat([[data.states.at(-1), data.counted - data.real, data.bar_job.length - ran.bar_job.length]]); }"""
+    )
+    (second, start, end), (first, now, over), last = found
+    assert (second, first, now, last) == ("second", "first", 0, ["planned", 1, 2])
+    assert 250 < over <= 300
+    assert start == pytest.approx(over, abs=1)
+    assert end - start == pytest.approx(60, abs=1)
+    for name in ("second", "first"):
+        server.ask("POST", f"/v1/jobs/{name}/cancel")

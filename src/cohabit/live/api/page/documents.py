@@ -7,9 +7,7 @@ since the first submission in a finished run.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NotRequired, TypedDict
-
-from numpy.typing import NDArray
+from typing import Any, NotRequired, TypedDict
 
 from cohabit.report.predicted import Compared
 from cohabit.report.variation import Variation
@@ -83,30 +81,6 @@ class Series(_From):
     ended: list[int]
     waiting: list[float]
     busy_cores: list[float]
-
-
-class GanttHeader(_From):
-    """The context of the columns of a Gantt chart."""
-
-    ids: list[str]
-    programs: list[str]
-    states: list[str]
-    nodes: int
-    until: float
-    shared: bool
-
-
-class GanttColumns(NamedTuple):
-    """A row for every job, then (bar_*) a row for every stretch of nodes of a job."""
-
-    submit: NDArray[Any]
-    start: NDArray[Any]
-    end: NDArray[Any]
-    program: NDArray[Any]
-    state: NDArray[Any]
-    bar_job: NDArray[Any]
-    bar_first: NDArray[Any]
-    bar_count: NDArray[Any]
 
 
 class NodeTenant(TypedDict):

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.guaranteeing import recalled, story_of
+from cohabit.core.kernels.ladder import all_rows
+from cohabit.core.ledger import ranges_of
 from cohabit.core.protocols import Guarantor
 from cohabit.core.short_reasons import ShortReasons
 from cohabit.core.state import DOWN, DRAINED, State
+from cohabit.live.api.dry_run import ExpectedStarts
 from cohabit.live.api.page.documents import (
     Counts,
     JobLine,
@@ -30,6 +33,7 @@ from cohabit.live.api.page.documents import (
     Placement,
     Speed,
 )
+from cohabit.live.api.page.gantt_documents import Planned
 from cohabit.live.api.views import node_numbers
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.units import SECOND
@@ -166,6 +170,36 @@ def _line(state: State, row: int) -> JobLine:
         "submitted_at": int(state.jobs[columns.SUBMIT, row]) / SECOND,
         "started_at": started,
         "ended_at": None,
+    }
+
+
+def planned(core: SchedulerCore, ahead: ExpectedStarts, owner: int | None, most: int) -> Planned:
+    """Return expected ends of running jobs and expected starts of waiting ones, by requested times."""
+    state = core.state
+    own = [row for row in all_rows(state.running) if owner in (None, state.spec(int(row)).user)]
+    known = [
+        (start, state.spec(state.rows[name]))
+        for name, start in ahead.starts.items()
+        if name in state.rows and owner in (None, start.user)
+        if int(state.jobs[columns.STATE, state.rows[name]]) in (columns.QUEUED, columns.BLOCKED)
+    ]
+    known.sort(key=lambda pair: pair[0].start_us)
+    return {
+        "running": {state.spec(int(row)).job_id: int(state.jobs[columns.EXPECTED, row]) / SECOND for row in own},
+        "planned": [
+            {
+                "job": job.job_id,
+                "program": job.program,
+                "submitted_at": int(state.jobs[columns.SUBMIT, state.rows[job.job_id]]) / SECOND,
+                "start_at": start.start_us / SECOND,
+                "end_at": start.end_us / SECOND,
+                "nodes": list(ranges_of(np.array(start.nodes, np.int64))),
+            }
+            for start, job in known[:most]
+        ],
+        "left_out": max(len(known) - most, 0),
+        "why": ahead.why,
+        "at": ahead.at_us / SECOND,
     }
 
 
