@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
 from cohabit.live.api.settings import ApiSettings
-from cohabit.live.controller.clock import clock_of
+from cohabit.live.controller.clock import BootClock, clock_of
 from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
 from cohabit.live.controller.meters import ManagerMeter
@@ -56,7 +56,7 @@ from cohabit.live.controller.recovery import Restored, restore
 from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
-from cohabit.model.event import JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
+from cohabit.model.event import Event, JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
@@ -105,7 +105,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
     await link.open()
     around = await site.look_around(link=link if held is not None else None)
-    found, manager = around.found, around.manager
+    found = around.found
     words = given_up(site, found)
     journal = open_journal(place.journal)
     coupling, changed = settle(journal, site, found)
@@ -119,21 +119,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and anew else []
     if site.tells_holds:
         found = replace(found, terms=found.terms._replace(since_s=_since_s(journal, site, found)))
-    backend = SteeredBackend(
-        manager,
-        found,
-        expected_of(restored.core),
-        told_of(restored.core),
-        table.poll_s,
-        table.start_within_s,
-        first,
-        await _over(journal, restored.core, site, around),
-        Fuses(fuse_file(site.lease), clock.since_boot_us),
-        site.mates_within_s,
-        RememberedNames(found.terms, place.mates, restored.core.state.rows),
-        around.orders,
-    )
-    backend.watcher.closings.recall(restored.core.state.windows)
+    backend = await _backend(journal, site, around, found, restored, clock, first)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
     canaries = of_backend(backend, around.hand_in, site.telemetry)
     measuring = MeasuringBackend(canaries, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
@@ -184,6 +170,34 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         canaries.bind(controller.ask, service.telemetry)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
+
+
+async def _backend(
+    journal: Journal,
+    site: SteeredSite,
+    around: Around,
+    found: Discovered,
+    restored: Restored,
+    clock: BootClock,
+    first: Sequence[Event],
+) -> SteeredBackend:
+    """Return the back end on the manager, with the jobs and nodes of the restored core. `first`: its first events."""
+    backend = SteeredBackend(
+        around.manager,
+        found,
+        expected_of(restored.core),
+        told_of(restored.core),
+        site.table.poll_s,
+        site.table.start_within_s,
+        first,
+        await _over(journal, restored.core, site, around),
+        Fuses(fuse_file(site.lease), clock.since_boot_us),
+        site.mates_within_s,
+        RememberedNames(found.terms, Place(site.place).mates, restored.core.state.rows),
+        around.orders,
+    )
+    backend.watcher.closings.recall(restored.core.state.windows)
+    return backend
 
 
 def _hear_nodes(service: Service, cluster: Cluster, times_known: bool, now_us: Callable[[], int]) -> None:
