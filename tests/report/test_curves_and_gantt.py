@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from cohabit.model.records import NodeRanges, RunTable
 from cohabit.model.units import SECOND
-from cohabit.report import gantt
+from cohabit.report import gantt, gantt_heat
 from cohabit.report.metrics import ran_jobs, summarise
 from cohabit.report.series import busy_level, ended_level, level, queue_level, round_step, shares_below, slice_means
 
@@ -78,6 +79,29 @@ def test_cells_have_the_mean_of_their_jobs_and_the_user_who_had_most(run_of: Run
     leaders = gantt.leading_raster(run, jobs, bars, np.array([1, 2], np.int32))
     assert leaders[0].tolist() == [1] * 280 + [2] * 280
     assert leaders[1].tolist() == [0] * 280 + [2] * 280
+
+
+def test_ways_and_bandwidth_booked_on_each_node(run_of: RunOf) -> None:
+    """Job 0 books 5 ways and 20 GB/s on both nodes until 100 s, job 1 another 15 ways on node 0 until 50 s."""
+    run = shared(run_of, [4, 2], [(0, 2), (0, 1)], [(0, 100), (0, 50)])
+    assert gantt_heat.booked_maps(run) == ()
+    shares = ['{"ways":5,"bandwidth_mbs":20000}', '{"ways":15,"bandwidth_mbs":0}']
+    run = replace(run, shares=shares, settings={"cluster": {"ways": 20, "bandwidth_gbs": {"1": 20.0, "4": 40.0}}})
+    ways, bandwidth = gantt_heat.booked_maps(run)
+    assert (ways.title, bandwidth.title) == ("Cache ways", "Bandwidth")
+    assert "A node has 20 ways." in ways.caption
+    found = [level_rows(one) for one in (ways, bandwidth)]
+    assert [found[0][0][at] for at in (0, 279, 280, 559)] == ["20 ways booked"] * 2 + ["5.02 ways booked"] * 2
+    assert set(found[0][1]) == {"5.02 ways booked"}  # a level of 255: within a fifth of a percent
+    assert set(found[1][0]) == set(found[1][1]) == {"20.1 GB/s booked"}
+
+
+def level_rows(one: gantt_heat.HeatMap) -> list[list[str]]:
+    """What the hover text says, node by node."""
+    trace = one.figure["data"][0]
+    columns = int(trace["z"]["shape"].split(",")[1])
+    plain = [trace["levels"][level] for level in base64.b64decode(trace["z"]["bdata"])]
+    return [plain[at : at + columns] for at in range(0, len(plain), columns)]
 
 
 def test_counts_of_ended_jobs_add_up(crowded_run: RunTable) -> None:

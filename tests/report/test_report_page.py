@@ -87,7 +87,7 @@ def test_every_picture_has_a_place_a_label_and_a_caption(comparison_page: str) -
     assert {place["data-figure"] for place in places} == set(figures_of(comparison_page))
     assert all(place["aria-label"] for place in places)
     assert comparison_page.count("<figcaption>") == len(places)
-    assert len(places) == 10  # comparison, 3 Gantt charts, utilisation, ended, queue, waits, slowdowns, users
+    assert len(places) == 13  # comparison, 3 Gantt charts, 3 of causes; used, ended, queue, waits, slowdowns, users
 
 
 def test_every_axis_of_time_names_its_unit(small_page: str) -> None:

@@ -144,37 +144,38 @@ def lanes(run: RunTable, bars: Bars) -> Lanes:
     )
 
 
-def _cells(run: RunTable, jobs: RanJobs, bars: Bars, value: Floats | None = None) -> Floats:
-    """Return the share of cores in use, node groups (rows) x time slices (columns), exact means over each cell.
+def core_share(run: RunTable, bars: Bars) -> Floats:
+    """Return the share of a node's cores that the job of each bar uses on each of its nodes."""
+    return run.cores[bars.row] / np.maximum(run.nodes[bars.row], 1) * run.cluster_nodes / max(run.cluster_cores, 1)
 
-    With a value for each bar, that of the jobs in the cell instead, summed with the share of each as its weight.
-    """
+
+def cells(run: RunTable, jobs: RanJobs, bars: Bars, weight: Floats) -> Floats:
+    """Return the summed weights of bars, node groups (rows) x time slices (columns), exact means over each cell."""
     rows, slices = min(run.cluster_nodes, RASTER_ROWS), RASTER_SLICES
     origin, span = horizon(jobs)
     height, width = run.cluster_nodes / rows, span / slices
-    per_node = run.cores[bars.row] / np.maximum(run.nodes[bars.row], 1)
-    share = per_node * run.cluster_nodes / max(run.cluster_cores, 1)
-    share = share if value is None else share * value
     up = covered(bars.first / height, (bars.first + bars.count) / height, rows)
     along = covered((run.start_us[bars.row] - origin) / width, (run.end_us[bars.row] - origin) / width, slices)
     changes = np.zeros((rows + 1) * (slices + 1))
     for line, part in up:
-        weight = share * part
+        here = weight * part
         for column, amount in along:
-            changes += np.bincount(line * (slices + 1) + column, weights=weight * amount, minlength=len(changes))
+            changes += np.bincount(line * (slices + 1) + column, weights=here * amount, minlength=len(changes))
     return changes.reshape(rows + 1, slices + 1).cumsum(axis=0).cumsum(axis=1)[:rows, :slices]
 
 
 def raster(run: RunTable, jobs: RanJobs, bars: Bars) -> NDArray[np.uint8]:
     """Percent of cores in use, node groups (rows) x time slices (columns)."""
-    percent: NDArray[np.uint8] = np.rint(np.clip(_cells(run, jobs, bars) * 100, 0, 100)).astype(np.uint8)
+    percent: NDArray[np.uint8] = np.rint(np.clip(cells(run, jobs, bars, core_share(run, bars)) * 100, 0, 100)).astype(
+        np.uint8
+    )
     return percent
 
 
 def mean_raster(run: RunTable, jobs: RanJobs, bars: Bars, value: Floats) -> NDArray[np.float64]:
     """Return the mean of a value of jobs in each cell, weighted with the cores they use there; NaN where it is idle."""
-    busy = _cells(run, jobs, bars)
-    total = _cells(run, jobs, bars, value[bars.row])
+    share = core_share(run, bars)
+    busy, total = cells(run, jobs, bars, share), cells(run, jobs, bars, share * value[bars.row])
     return np.where(busy < IDLE, np.nan, total / np.maximum(busy, IDLE))
 
 
@@ -183,7 +184,8 @@ def leading_raster(run: RunTable, jobs: RanJobs, bars: Bars, group: NDArray[np.i
     most = np.full((min(run.cluster_nodes, RASTER_ROWS), RASTER_SLICES), IDLE)
     found = np.zeros(most.shape, np.uint8)
     for number in np.unique(group[bars.row]).tolist():
-        used = _cells(run, jobs, bars.take(group[bars.row] == number))
+        own = bars.take(group[bars.row] == number)
+        used = cells(run, jobs, own, core_share(run, own))
         found[used > most] = number
         most = np.maximum(most, used)
     return found

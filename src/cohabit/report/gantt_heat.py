@@ -5,19 +5,31 @@ A cell holds one byte: a level, whose meaning in words is in the figure beside i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
 from cohabit.model.units import SECOND, duration
 from cohabit.report.figures import Figure, colour, layout, packed, safe
-from cohabit.report.gantt import RASTER_ROWS, RASTER_SLICES, Bars, leading_raster, mean_raster, raster
-from cohabit.report.metrics import RanJobs
+from cohabit.report.gantt import (
+    IDLE,
+    RASTER_ROWS,
+    RASTER_SLICES,
+    Bars,
+    cells,
+    leading_raster,
+    mean_raster,
+    raster,
+    recorded_bars,
+)
+from cohabit.report.metrics import RanJobs, ran_jobs
 from cohabit.report.series import horizon
-from cohabit.report.wording import LOG_TICKS_S, time_unit
+from cohabit.report.wording import LOG_TICKS_S, significant, time_unit
 
 LEVELS = 255  # above 0, which is idle
 RAMP = [[0, "@surface"], [0.5 / LEVELS, "@surface"], [0.5 / LEVELS, "@ramp0"], [0.5, "@ramp1"], [1, "@ramp2"]]
@@ -57,6 +69,46 @@ def heat_maps(run: RunTable, jobs: RanJobs, bars: Bars, users: Sequence[int]) ->
     return tuple(found)
 
 
+def booked_maps(run: RunTable) -> tuple[HeatMap, ...]:
+    """Cache ways and bandwidth booked on each node over time; none where no job booked any."""
+    jobs = ran_jobs(run)
+    bars = recorded_bars(run, jobs)
+    if run.shares is None or bars is None or not len(jobs):
+        return ()
+    how = [msgspec.json.decode(text) if text else {} for text in run.shares]
+    cluster = run.settings.get("cluster", {})
+    found = []
+    for title, key, scale, unit in (("Cache ways", "ways", 1.0, "ways"), ("Bandwidth", "bandwidth_mbs", 1e-3, "GB/s")):
+        each = np.array([one.get(key, 0) for one in how], np.float64) * scale
+        amount = cells(run, jobs, bars, each[bars.row])
+        if amount.max() > IDLE:
+            found.append(_of_amounts(run, jobs, amount, _capacity(cluster, key), title, unit))
+    return tuple(found)
+
+
+def _capacity(cluster: Mapping[str, Any], key: str) -> float:
+    """What one node has, by the scenario; 0: not known, or not the same of all nodes."""
+    if cluster.get("group"):
+        return 0.0
+    if key == "ways":
+        return float(cluster.get("ways") or 0)
+    curve = cluster.get("bandwidth_gbs")
+    return float(max(curve.values())) if isinstance(curve, Mapping) and curve else float(curve or 0)
+
+
+def _of_amounts(
+    run: RunTable, jobs: RanJobs, amount: NDArray[np.float64], most: float, title: str, unit: str
+) -> HeatMap:
+    top = max(most, float(amount.max()))
+    levels = [f"{significant(top * level / LEVELS)} {unit} booked" for level in range(LEVELS + 1)]
+    marks = np.linspace(0, LEVELS, 5)
+    bar = _bar_of(f"{unit} booked", tickvals=marks.tolist(), ticktext=[significant(top * at / LEVELS) for at in marks])
+    look = {"zmin": 0, "zmax": LEVELS, "colorscale": USE, "colorbar": bar, "levels": levels}
+    whole = f" A node has {significant(most)} {unit}." if most else ""
+    words = f"Each cell is {_cell(run, jobs)}; {DARKER}the more is booked by its jobs.{whole}"
+    return HeatMap(title, words, _figure(run, jobs, np.rint(amount / top * LEVELS).astype(np.uint8), **look))
+
+
 def _cell(run: RunTable, jobs: RanJobs) -> str:
     group = run.cluster_nodes / min(run.cluster_nodes, RASTER_ROWS)
     nodes = "one node" if group <= 1 else f"about {group:.3g} nodes"
@@ -72,16 +124,16 @@ def _steps(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.geomspace(max(float(values.min()), 1.0), float(values.max()), LEVELS)
 
 
-def _figure(run: RunTable, jobs: RanJobs, cells: NDArray[np.uint8], *more: Figure, **look: object) -> Figure:
+def _figure(run: RunTable, jobs: RanJobs, level: NDArray[np.uint8], *more: Figure, **look: object) -> Figure:
     """A heat map over nodes and time; `more`: traces that explain colours."""
     _, span = horizon(jobs)
     unit, size = time_unit(span / SECOND)
-    width, height = span / SECOND / size / cells.shape[1], run.cluster_nodes / cells.shape[0]
+    width, height = span / SECOND / size / level.shape[1], run.cluster_nodes / level.shape[0]
     trace = {
         "type": "heatmap",
         "name": "",
         "showlegend": False,
-        "z": packed(cells),
+        "z": packed(level),
         "x0": width / 2,
         "dx": width,
         "y0": height / 2 - 0.5,
@@ -125,12 +177,12 @@ def _of_values(
     logs = np.log(np.maximum(value, 1.0))
     low, high = float(logs[jobs.row].min()), float(logs[jobs.row].max())
     mean = (mean_raster(run, jobs, bars, np.where(np.isfinite(logs), logs, 0.0)) - low) / (high - low)
-    cells = np.where(np.isnan(mean), 0, 1 + np.rint(np.clip(np.nan_to_num(mean), 0, 1) * (LEVELS - 1))).astype(np.uint8)
+    level = np.where(np.isnan(mean), 0, 1 + np.rint(np.clip(np.nan_to_num(mean), 0, 1) * (LEVELS - 1))).astype(np.uint8)
     inside = [(float(np.log(at)), text) for at, text in ticks if low <= np.log(at) <= high]
     at = [1 + (place - low) / (high - low) * (LEVELS - 1) for place, _ in inside]
     bar = _bar_of(title, tickvals=at, ticktext=[text for _, text in inside])
     look = {"zmin": 0, "zmax": LEVELS, "colorscale": RAMP, "colorbar": bar, "levels": ["idle", *words]}
-    return HeatMap(plan.title, plan.caption, _figure(run, jobs, cells, **look))
+    return HeatMap(plan.title, plan.caption, _figure(run, jobs, level, **look))
 
 
 def _by_user(run: RunTable, jobs: RanJobs, bars: Bars, users: Sequence[int]) -> HeatMap:

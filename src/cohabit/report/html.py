@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -19,7 +20,7 @@ from cohabit.model.records import RunTable
 from cohabit.report import figures
 from cohabit.report.against_alone import known_of_all
 from cohabit.report.gantt_figures import gantt_charts
-from cohabit.report.gantt_heat import HeatMap
+from cohabit.report.gantt_heat import HeatMap, booked_maps
 from cohabit.report.headline import one_run, several_runs
 from cohabit.report.html_tables import (
     cards,
@@ -34,6 +35,7 @@ from cohabit.report.intervals import Comparison, by_policy, compare
 from cohabit.report.metrics import summarise
 from cohabit.report.predicted import compared_rows
 from cohabit.report.variation import by_program, first_policy_norms
+from cohabit.report.waiting import cause_figures
 from cohabit.report.wording import unbroken
 from cohabit.whole_files import replacing
 
@@ -46,6 +48,10 @@ INTERVAL_SEED = 20_240_229  # so that the same runs always give the same page
 UTILISATION_WORDS = "How much of the machine was in use; below 100 % while jobs wait means that none of them fitted."
 THROUGHPUT_WORDS = "Counted in intervals of equal length; where the queue stays long, this is what the machine can do."
 QUEUE_WORDS = "Jobs submitted and not yet started; a line that keeps rising means more work than the machine can do."
+CAUSE_WORDS = (
+    "Counted from the table of the run at equally spaced instants. A node that was down or closed counts as free. "
+    "The scheduler's own reasons for one job: cohabit why JOB --run DIR."
+)
 WAIT_WORDS = (
     "Read a point as: this share of all jobs waited at most that long; jobs that waited less than 1 s are at the "
     "left edge."
@@ -179,6 +185,10 @@ def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     ended = page.picture(figures.throughput_figure(groups), "Jobs that ended over time", THROUGHPUT_WORDS + repeats)
     queue = page.picture(figures.queue_figure(groups), "Jobs waiting over time", QUEUE_WORDS + repeats)
     page.add_pair(("Jobs that ended", ended), ("Jobs that wait", queue))
+    why = cause_figures({policy: runs[0] for policy, runs in groups.items()})
+    if why:
+        maps = [HeatMap(policy, CAUSE_WORDS + repeats, figure) for policy, figure in why.items()]
+        page.add_section("What jobs waited for", _coloured(page, "What jobs waited for", maps, "Policy"))
     waits = page.picture(figures.wait_figure(groups), "Distribution of waits", WAIT_WORDS + better)
     alone = known_of_all(run for group in groups.values() for run in group)
     of_slowdowns = SLOWDOWN_WORDS + (SLOWDOWN_ALONE if alone else ".")
@@ -213,6 +223,14 @@ def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
             panels.append(f'<div id="{name}"{"" if shown_first else " hidden"}>{content}</div>')
     choices = f'<div class="choices" role="group" aria-label="What to show">{"".join(buttons)}</div>'
     page.add_section("Who had which nodes", choices if len(panels) > 1 else "", *panels)
+    booked = [
+        one if len(groups) == 1 else replace(one, title=f"{policy}: {one.title[0].lower()}{one.title[1:]}")
+        for policy, runs in groups.items()
+        for one in booked_maps(runs[0])
+    ]
+    if booked:
+        title = "Cache ways and bandwidth booked"
+        page.add_section(title, _coloured(page, title, booked, "What is drawn"))
 
 
 def _button(panel: str, label: str, pressed: bool) -> str:
@@ -221,7 +239,7 @@ def _button(panel: str, label: str, pressed: bool) -> str:
     return f'<button type="button" aria-controls="{panel}" aria-pressed="{state}">{escaped(label)}</button>'
 
 
-def _coloured(page: Page, label: str, maps: Sequence[HeatMap]) -> str:
+def _coloured(page: Page, label: str, maps: Sequence[HeatMap], asked: str = "Colour by") -> str:
     """One heat map in several colours, of which one is shown."""
     first = page.panels
     page.panels += len(maps)
@@ -231,9 +249,7 @@ def _coloured(page: Page, label: str, maps: Sequence[HeatMap]) -> str:
         f"{page.picture(one.figure, f'{label} by {one.title.lower()}: nodes over time', one.caption)}</div>"
         for place, one in enumerate(maps)
     ]
-    row = (
-        f'<div class="choices minor" role="group" aria-label="Colour by"><span>Colour by</span>{"".join(buttons)}</div>'
-    )
+    row = f'<div class="choices minor" role="group" aria-label="{asked}"><span>{asked}</span>{"".join(buttons)}</div>'
     return (row if len(maps) > 1 else "") + "".join(panels)
 
 

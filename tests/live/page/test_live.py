@@ -231,7 +231,8 @@ def test_planned_bars_lie_right_of_now(server: Server, tab: NewTab) -> None:
     found = one.page.evaluate(
         """() => { const { data, ran } = document.querySelector(".view-gantt").gantt;
         return data.ids.map((id, job) => [id, data.start[job] - ran.until, data.end[job] - ran.until])
-        .slice(data.real).concat([[data.states.at(-1), data.counted - data.real, data.bar_job.length - ran.bar_job.length]]); }"""
+        .slice(data.real)
+        .concat([[data.states.at(-1), data.counted - data.real, data.bar_job.length - ran.bar_job.length]]); }"""
     )
     (second, start, end), (first, now, over), last = found
     assert (second, first, now, last) == ("second", "first", 0, ["planned", 1, 2])
