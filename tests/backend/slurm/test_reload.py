@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,51 @@ def edit(site: Path, before: str, after: str) -> None:
 def replayed(site: Path) -> tuple[str, int]:
     found = asyncio.run(verify_journal(read_slurm_site(site)))
     return found.difference, found.stretches
+
+
+def typed(verb: str, site: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "cohabit.cli", "slurm", verb, str(site), *options]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_reload_changes_the_policy_of_a_running_attach(empty: SlurmCluster, tmp_path: Path) -> None:
+    site = write_site(empty, tmp_path, "cs", lease_s=600)
+    go = tmp_path / "go"
+    (process,) = start_attached(site)
+    names = [submit(empty, tmp_path, go, "-n14") for _ in range(20)]
+    try:
+        until(lambda: running(empty) == 16, 60, log_of(tmp_path))
+        assert "policy cs goes on: nothing else in the file has changed" in typed("reload", site).stdout
+        for wrong, after, said in (
+            ('name = "cs"', 'name = "csx"', "csx"),
+            ('name = "cs"', 'nme = "cs"', "nme"),
+            ("poll_s = 0.5", "poll_s = 0.7", "slurm.poll_s cannot change while it steers"),
+            ('name = "cs"', 'name = "cs"\ngate = "variability"\nvariability = "absent.model"', "absent.model"),
+        ):
+            edit(site, wrong, after)
+            refused = typed("reload", site)
+            assert (refused.returncode, refused.stdout) == (2, ""), refused.stdout + refused.stderr
+            assert said in refused.stderr
+            edit(site, after, wrong)
+        assert json.loads(typed("status", site, "--json").stdout)["policy"].partition(" ")[0] == "cs"
+        edit(site, 'name = "cs"', 'name = "ce"')
+        told = typed("reload", site)
+        assert told.stdout == "policy cs -> ce: 4 waiting and 16 running jobs are kept\n", told.stderr
+        assert "policy ce" in typed("status", site).stdout
+        assert len(held(empty)) == 4
+        stop(process, hard=True)
+        (process,) = start_attached(site)
+        assert "has changed since the last attach" not in log_of(tmp_path)()
+        edit(site, 'name = "ce"', 'name = "cohabit"')
+        assert json.loads(typed("reload", site, "--json").stdout)["running"] == 16
+        late = submit(empty, tmp_path, 1, "-n28")
+        go.touch()
+        until(lambda: all_over(empty, [*names, late]), 120, log_of(tmp_path))
+    finally:
+        go.touch()
+        stop(process)
+    assert sorted(runs_noted(tmp_path)) == sorted([*names, late])
+    assert replayed(site) == ("", 3)
 
 
 def test_an_attach_under_another_policy_goes_on_with_all_jobs(empty: SlurmCluster, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Life:
         return [one.job_id for one in begun]
 
     def change(self, chosen: object, ended: str, now: str) -> tuple[int, int]:
-        return self.stepper.go_on_under(under(chosen), chosen, b"\x90", ended, {"settings": now})  # type: ignore
+        return self.stepper.go_on_under(under(chosen), chosen, ended, {"settings": now}, b"\x90")  # type: ignore
 
 
 def begun(journal: Journal) -> Life:

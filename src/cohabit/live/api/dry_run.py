@@ -84,6 +84,10 @@ class LookingAhead:
         self._slots = Slots(MOST_AT_ONCE, OF_ONE_USER)
         self._expected: ExpectedStarts | None = None
 
+    def go_on_under(self, cluster: Cluster, policies: PolicySet) -> None:
+        """Copy cores of other policies from now on."""
+        self._cluster, self._policies, self._copy, self._expected = cluster, policies, (0, b""), None
+
     async def foresee(self, job: Job) -> tuple[Foresight, int]:
         """Return the prediction and the instant of the request; Busy: too many requests, or too many of this user."""
         if not self._slots.take(job.user):

@@ -143,7 +143,7 @@ class Stepper:
         return Turn(told, refused, commands, found, lost)
 
     def go_on_under(
-        self, cluster: Cluster, policies: PolicySet, pending: bytes, ended: str, settings: Mapping[str, str]
+        self, cluster: Cluster, policies: PolicySet, ended: str, settings: Mapping[str, str], pending: bytes
     ) -> tuple[int, int]:
         """Go on under other settings, with all jobs; return how many wait and how many have nodes.
 
