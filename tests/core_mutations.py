@@ -49,7 +49,7 @@ def _module(tests: str, *lines: tuple[str, str]) -> Module:
 MODULES: dict[str, Module] = {
     "co_runs": _module(
         "core/test_co_runs.py",
-        ("    if well:\n", "    if True:\n"),
+        ("beside) if well else None", "beside) if True else None"),
         ("if alone_us < LEAST_ALONE_US or", "if False or"),
         ("if profile is not None and profile.owner == job.profile_owner else", "if profile is not None else"),
     ),
@@ -124,7 +124,7 @@ MODULES: dict[str, Module] = {
     "explain_sharing": _module(
         "core/test_shared_nodes.py core/test_explain_sharing.py",
         ("if view.job(other).user == user]", "]"),
-        ("        if seconds >= 2 * size:", "        if seconds >= size:"),
+        ('if number == 1 else f"{number} {what}s"', 'if number <= 1 else f"{number} {what}s"'),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
     ),
     "explain_running": _module(
@@ -184,6 +184,18 @@ MODULES: dict[str, Module] = {
         ("own = state.own_profiles.get((owner, program)) if owner else None", "own = None"),
         ("        _copy(state, fact.program, SHARED, fact.owner)\n", "        pass\n"),
         ("        state.own_profiles[owner, program] = {}\n", "        pass\n"),
+    ),
+    "crowding": _module(
+        "core/test_succession.py",
+        ("    state.crowded[node] = (condition, state.crowded[node][1])\n", "    pass\n"),
+        ("        if not rows:\n", "        if True:\n"),
+        ("state.jobs[NODES, row] = state.widened.pop", "_ = state.widened.pop"),
+    ),
+    "succession": _module(
+        "core/test_succession.py",
+        ("        return {row for rows in rows_on if len(rows) > 1 for row in rows}\n", "        return set()\n"),
+        ("            found.update(rows)\n", "            pass\n"),
+        ("    state.held = {row_of[row] for row in before.held}\n", ""),
     ),
     "leaving": _module(
         "core/test_steps.py core/test_profiles_and_trials.py",

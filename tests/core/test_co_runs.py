@@ -12,12 +12,14 @@ import pytest
 from cohabit.app.scenario.policies import build
 from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.core import checkpoint
+from cohabit.core.co_runs import noted
 from cohabit.core.core import SchedulerCore
 from cohabit.core.view import CO_RUNS
-from cohabit.model.cluster import Cluster, NodeGroup
-from cohabit.model.event import JobFinished
-from cohabit.model.profile import Profile, ScaleProfile, Tenant
+from cohabit.model.cluster import Cluster, NodeGroup, hardware_key
+from cohabit.model.event import CoRunsStored, JobFinished, ProfileStored
+from cohabit.model.profile import KnownCoRun, Profile, ScaleProfile, Tenant
 from cohabit.policy.degradation import PredictedPairs
+from cohabit.policy.neighbours import of_program, seen_by
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import Pair
 from cohabit.predict.degradation import DegradationModel
@@ -40,10 +42,10 @@ def model() -> DegradationModel:
     return DegradationModel("elastic-net", Schema(("x_mean",), ("x_mean",)), flat, pooled=pooled)
 
 
-def started(known: tuple[Profile, ...] = KNOWN) -> Story:
+def started(known: tuple[Profile, ...] = KNOWN, **more: Any) -> Story:
     placer = Pair(PlacementOptions(pairing="greedy", degradations=PredictedPairs(model(), "m"), threshold_pct=100.0))
     cluster = Cluster((replace(NODE, count=1),), "shared", oversubscribe=True)
-    policies = replace(build(PolicyConfig(name="pair-greedy")), placer=placer)
+    policies = replace(build(PolicyConfig(name="pair-greedy")), **{"placer": placer} | more)
     return Story(SchedulerCore(cluster, policies, profiles=known))
 
 
@@ -116,3 +118,55 @@ def test_a_user_s_own_program_is_learned_as_such() -> None:
     tell = started(tuple(msgspec.structs.replace(one, owner="4711") for one in KNOWN))
     together(tell, 0, "a", "b", 180, profile_owner="4711")
     assert tell.core.state.memory[CO_RUNS]["runs"].keys() == {"a@4711", "b@4711"}
+
+
+def test_a_policy_without_a_model_notes_co_runs_for_the_store() -> None:
+    plain = Pair(PlacementOptions(pairing="greedy"))
+    tell = started(placer=plain, notes_co_runs=True)
+    together(tell, 0, "a", "b", 180)
+    found = noted(tell.core.state)
+    assert [(one.number, one.program, one.beside) for one in found.news] == [(0, "a", ("b",)), (1, "b", ("a",))]
+    assert found.news[0].percent == pytest.approx(80.0)
+    assert found.news[0].hardware == hardware_key(NODE)
+    assert found.upto == 2
+    tell = started(placer=plain)
+    together(tell, 0, "a", "b", 180)
+    assert CO_RUNS not in tell.core.state.memory, "no store, no model: nothing is kept"
+
+
+def test_what_others_saw_is_expected_and_own_news_stay() -> None:
+    tell = started(notes_co_runs=True)
+    together(tell, 0, "c", "d", 150)
+    before = expected(tell, "a", "b")
+    tell.starts(2000, CoRunsStored((KnownCoRun("a", ("b",), 120.0, 3), KnownCoRun("x", ("a",), 5.0, 1)), upto=1))
+    runs = tell.core.state.memory[CO_RUNS]["runs"]
+    assert runs["a"]["b"] == [120.0, pytest.approx(PROMISED), 3]
+    assert runs["x"]["a"] == [5.0, None, 1], "nothing is known of x: its counters cannot promise anything"
+    assert "c" not in runs, "the store knew of it, as number 0, and others forgot it"
+    assert runs["d"]["c"][2] == 1, "number 1 is not in the store yet"
+    assert expected(tell, "a", "b") > before
+    tell.starts(2001, ProfileStored(Profile("x", 8, (ScaleProfile(1, 100.0, counters={"x_mean": 1.0}),))))
+    together(tell, 3000, "a", "c", 120)
+    assert tell.core.state.memory[CO_RUNS]["runs"]["x"]["a"][1] == pytest.approx(PROMISED), "now they do"
+
+
+def test_what_is_known_of_a_program_as_prior_and_as_its_own() -> None:
+    tell = started()
+    for at in range(3):
+        together(tell, 5000 * at, "a", "bcd"[at], 180)
+    placer = tell.core.policies.placer
+    assert isinstance(placer, Pair)
+    assert isinstance(placer.degradations, PredictedPairs)
+    pairs, seen = placer.degradations, dict(tell.core.view(0).co_runs)
+    found = of_program(pairs, KNOWN, seen, "a")
+    assert found is not None
+    prior, own = found["prior"]["sensitivity"], found["own"]["sensitivity"]
+    assert prior["percent"] == pytest.approx(PROMISED)
+    assert own["percent"] > 40.0
+    assert own["high"] - own["low"] < prior["high"] - prior["low"], "three pairs were seen"
+    assert (found["pairs_slowed"], found["pairs_beside"], found["beside"]) == (3, 3, 3)
+    stored = seen_by(pairs, KNOWN, [KnownCoRun("a", (name,), seen["runs"]["a"][name][0], 1) for name in "bcd"])
+    again = of_program(pairs, KNOWN, stored, "a")
+    assert again is not None
+    assert again["own"]["sensitivity"]["percent"] > 40.0
+    assert of_program(pairs, KNOWN, seen, "x") is None

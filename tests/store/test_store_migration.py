@@ -85,7 +85,7 @@ def test_a_store_of_version_1_is_migrated_with_all_it_holds(place: str) -> None:
         assert (one.samples, one.communication) == (5, 0.1)
         assert len(store.history("MG", scale=1)) == 2
         with store._talking() as connection, connection.begin():
-            assert schema.version_of(connection) == schema.VERSION == 3
+            assert schema.version_of(connection) == schema.VERSION == 4
 
 
 def test_what_was_known_before_there_were_owners_is_shared(place: str) -> None:
@@ -132,11 +132,11 @@ def test_a_store_from_the_future_is_refused_and_left_alone(place: str) -> None:
     open_store(place).close()
     engine = _engine(_url(place) if "://" in place else sa.URL.create("sqlite", database=place))
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE cohabit_meta SET value = 4 WHERE key = 'schema'")
-    with pytest.raises(InputError, match="schema version 4, this cohabit knows versions up to 3"):
+        connection.exec_driver_sql("UPDATE cohabit_meta SET value = 5 WHERE key = 'schema'")
+    with pytest.raises(InputError, match="schema version 5, this cohabit knows versions up to 4"):
         open_store(place)
     with engine.begin() as connection:
-        assert schema.version_of(connection) == 4
+        assert schema.version_of(connection) == 5
     engine.dispose()
 
 

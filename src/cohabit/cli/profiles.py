@@ -17,6 +17,7 @@ import typer
 from cohabit.cli.console import note, show_json, show_result, table, table_of
 from cohabit.cli.declaring import Argument, Option, add_group, verb
 from cohabit.cli.job_words import counted
+from cohabit.cli.neighbours import show_neighbours
 from cohabit.cli.options import AsJson, Server, Store, asking, check_not_both, instant_s
 from cohabit.cli.plot import draw
 from cohabit.model.errors import InputError, unknown
@@ -37,6 +38,7 @@ File = Annotated[
 ]
 Cores = Annotated[int, Option("--cores", help="Cores of a node, where the source does not say.")]
 Ways = Annotated[int, Option("--ways", help="Cache ways of a node, where the source does not say.")]
+Model = Annotated[str | None, Option("--model", metavar="MODEL", help="Judge co-runs by it, where no controller does.")]
 Owner = Annotated[str | None, Option("--owner", metavar="USER", help="Of this user (name or number), or `shared`.")]
 
 
@@ -51,6 +53,7 @@ def register(app: typer.Typer) -> None:
         "cohabit profiles show MG --catalogue sns12 --alpha 0.9",
         "cohabit profiles import programs.json",
         "cohabit profiles show MG",
+        "cohabit profiles show MG --store profiles.db --model model",
         "cohabit profiles export profiles.json",
         "cohabit profiles share MG --from ann",
         "cohabit profiles forget MG --since 2h",
@@ -110,15 +113,18 @@ def show(
     scale: Annotated[int, Option(help="The scale whose curves and steps are shown.")] = 1,
     processes: Annotated[int | None, Option(help="Estimate for so many processes.")] = None,
     owner: Owner = None,
+    model: Model = None,
     server: Server = None,
     cores: Cores = 0,
     ways: Ways = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show one program: its curves, its class and why, and what it needs to keep alpha of its speed.
+    """Show one program: its curves, its class and why, what it needs to keep alpha of its speed, and its co-runs.
 
-    Of several owners, the caller's own profile is shown, else the shared one.
+    Of several owners, the caller's own profile is shown, else the shared one. Co-runs of a store are shown beside what
+    a model says of the program by its counters alone, and after them.
     """
+    from cohabit.app.measure.neighbours import neighbours_in
     from cohabit.app.measure.profiles import account_of, best_of
 
     if not 0 < alpha <= 1:
@@ -137,6 +143,11 @@ def show(
         known = ", ".join(str(each.scale) for each in one.profile.scales)
         raise InputError(f"{program} has not been profiled at scale {scale}", where, f"known scales: {known}")
     account = account_of(one, alpha, processes)
+    if not catalogue and not file:
+        with asking(server) as client:
+            account |= {"neighbours": neighbours_in(client, store, one.profile, model, named=_named(server))}
+    elif model:
+        raise InputError("--model judges the co-runs of a store", "", "leave out --model, or --catalogue and --file")
     show_result(account, as_json, partial(_show, one, scale))
 
 
@@ -377,6 +388,8 @@ def _show(one: Described, scale: int, account: dict[str, Any]) -> None:
         typer.echo(f"The estimate at scale {scale}, step by step:")
         for number, step in enumerate(steps, 1):
             typer.echo(f"  {number}. {step}")
+    if "neighbours" in account:
+        show_neighbours(account["neighbours"], one.profile.program)
     if one.notes:
         said = "; ".join(f"{key}: {value}" for key, value in one.notes.items())
         typer.echo(f"Where the numbers come from: {said}")
@@ -422,6 +435,6 @@ def _instant(measured_at_us: int) -> str:
 
 
 def _age(measured_at_us: int | None) -> str:
-    from cohabit.report.wording import duration
+    from cohabit.model.units import duration
 
     return "-" if not measured_at_us else duration(max(0.0, time.time() - measured_at_us / 1e6))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cohabit.app.steer.switch import Switch
 
 ABOUT = "Decide for a Slurm cluster, or only watch it; Slurm keeps accounts, launching and limits."
-SHORT = "On top of Slurm: attach, shadow, status, detach."
+SHORT = "On top of Slurm: attach, shadow, status, reload, detach."
 
 
 def register(app: typer.Typer) -> None:

@@ -127,6 +127,8 @@ class Applier:
                 return known_programs.take_stored(self.state, profile)
             case fact.ProfileForgotten(program, processes, owner):
                 return known_programs.remove(self.state, program, processes, owner)
+            case fact.CoRunsStored():
+                return co_runs.take_stored(self.state, self.policies, now_us, event)
             case fact.ProgressMeasured():
                 self.reasons.append(take_measurement(self.state, self.policies, now_us, event))
                 return False
@@ -188,7 +190,7 @@ class Applier:
             return False
         if need > most:
             self.commands.append(
-                CancelJob(job.job_id, 0, f"can never run: needs {need} node{_s(need)}, {most} could take it")
+                CancelJob(job.job_id, 0, f"can never run: needs {need} node{'s' * (need != 1)}, {most} could take it")
             )
             self._end(now_us, job.job_id, "rejected")
             return False
@@ -444,7 +446,3 @@ class Applier:
         if queued:
             self.enter_queue(now_us, row)
         return queued
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

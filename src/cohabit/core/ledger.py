@@ -399,7 +399,11 @@ class Ledger:
             ]
             for i in order
         ]
-        return {"classes": classes, "takes": [[row, takes] for row, takes in self.takes.items()]}
+        saved: dict[str, Any] = {"classes": classes, "takes": [[row, takes] for row, takes in self.takes.items()]}
+        if self.touched:
+            nodes = np.unique(np.concatenate([one for came in self.touched.values() for one in came]))
+            saved["touched"] = nodes.astype("<i4").tobytes()
+        return saved
 
     def load(self, data: dict[str, Any]) -> None:
         """Restore saved data, in a ledger made for the same cluster."""
@@ -412,6 +416,10 @@ class Ledger:
             key = (kind, condition, tuple(residents), tuple(promised[0]) if promised else ())
             self._put(key, np.frombuffer(raw, "<i4").astype(np.int32))
         self.touched = {}
+        if "touched" in data:
+            nodes = np.frombuffer(data["touched"], "<i4").astype(np.int32)
+            for index in np.unique(self.class_at[nodes]).tolist():
+                self.touched[index] = [nodes[self.class_at[nodes] == index]]
 
 
 def used_by_others(cores: int, memory_mib: int) -> int:

@@ -335,6 +335,7 @@ class PolicySet:
     share_with: str = ANYBODY  # whose jobs may run on one node at once: one of SHARE_WITH
     bounds: tuple[Bound, ...] = ()  # what may run at once of a user, an account, a partition or a QOS
     fairness: float = 0.0  # most that a user's mean slowdown may be, as a multiple of the mean of all; 0: no bound
+    notes_co_runs: bool = False  # for the profile store, also where the placement does not learn from them
     names: dict[str, Any] = field(default_factory=dict)
 
     @property

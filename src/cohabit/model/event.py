@@ -6,7 +6,7 @@ import msgspec
 
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import KnownCoRun, Profile, ScaleProfile
 from cohabit.model.scheme import Scheme
 
 
@@ -170,6 +170,14 @@ class ProfileForgotten(_Event, frozen=True):
     owner: str = ""
 
 
+class CoRunsStored(_Event, frozen=True):
+    """The store's co-runs, after others changed them; they take the place of what was known, but for own ones that are
+    not in the store yet: those noted as number `upto` or later."""
+
+    runs: tuple[KnownCoRun, ...]
+    upto: int = 0
+
+
 class ProgressMeasured(_Event, frozen=True):
     """The speed of a run over the last `window_us`, against running alone with as few nodes as hold it (1: as fast)."""
 
@@ -221,7 +229,7 @@ Event = (
     JobSubmitted | JobCancelled | JobChanged | JobHeld | JobReleased | JobRequeued | EndsForgotten | EndRecalled
     | JobStarted | StartRefused | JobFinished
     | NodeUp | NodeUsed | NodeDown | NodeDrained | WindowSet | WindowCleared
-    | ProfileLearned | ProgramDrifted | ProfileShared | ProfileStored | ProfileForgotten
+    | ProfileLearned | ProgramDrifted | ProfileShared | ProfileStored | ProfileForgotten | CoRunsStored
     | ProgressMeasured | SharesRefused
     | TelemetryReduced | PeerReported | SchemeChanged | Recovered | Woken
 )  # fmt: skip

@@ -19,6 +19,7 @@ import msgspec
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.curve import Curve
 
+JOINT = "\n"  # between the names of a group of programs: no name has one in it
 SHARED = ""  # the owner of profiles that hold for every user
 SCALING, COMPACT, NEUTRAL, UNKNOWN = "scaling", "compact", "neutral", "unknown"
 NEUTRAL_BAND = 0.05  # exclusive times within this of each other at all scales: neutral (S19)
@@ -35,6 +36,21 @@ def owner_of(user: int) -> str:
 def run_key(profile: Profile) -> str:
     """Return the name under which the co-runs of a program are kept: one user's runs say nothing of another's."""
     return profile.program if profile.owner == SHARED else f"{profile.program}@{profile.owner}"
+
+
+def key_parts(key: str) -> tuple[str, str]:
+    """Return the program and the owner of a `run_key`."""
+    program, _, owner = key.rpartition("@")
+    return (program, owner) if program and owner.isascii() and owner.isdigit() else (key, SHARED)
+
+
+class KnownCoRun(msgspec.Struct, frozen=True, array_like=True):
+    """The slowdown that a program's runs beside others showed, in percent: the mean of so many runs."""
+
+    program: str  # run_key
+    beside: tuple[str, ...]  # run_keys, sorted
+    percent: float
+    count: int
 
 
 class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,7 +15,7 @@ import numpy as np
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.features import feature, features
 from cohabit.model.mix import Floats
-from cohabit.model.profile import Profile, Tenant, run_key
+from cohabit.model.profile import JOINT, Profile, Tenant, run_key
 from cohabit.policy.forecast import Forecasts
 from cohabit.policy.needs import COUNTERS, PROFILES, Need
 from cohabit.predict.degradation import DegradationModel, Predictor
@@ -122,6 +122,21 @@ class PredictedPairs:
         chosen: Floats = found[np.ix_(places, places)]
         return chosen
 
+    def teaching(self, jobs: Sequence[Tenant], node: NodeGroup, seen: CoRuns = NOTHING) -> tuple[Floats, Floats]:
+        """Return for every ordered pair by how much its run takes from the variance of what is not known of the two
+        programs, and the upper end of its interval in percent; 0 and infinity where a counter is missing."""
+        high = self.keeping_bounds().between(jobs, node, seen)
+        names = [run_key(job.profile) if job.profile is not None else "" for job in jobs]
+        effects, pooled = self.effects(names, seen), getattr(self.model, "pooled", None)
+        if pooled is None:
+            return np.zeros_like(high), np.where(np.isnan(high), np.inf, high)
+        known = [effects.get(name, pooled.spreads.prior()) for name in names]
+        first = np.array([one.sensitivity_variance for one in known])[:, np.newaxis]
+        second = np.array([one.intensity_variance for one in known])
+        gain = (first**2 + second**2) / (first + second + pooled.spreads.noise)
+        unknown = (first + second > pooled.spreads.noise) & ~np.isnan(high)
+        return np.where(unknown, gain, 0.0), np.where(np.isnan(high), np.inf, high)
+
     @property
     def learns(self) -> bool:
         """Return whether the model's expectations move with co-runs."""
@@ -142,16 +157,23 @@ class PredictedPairs:
         model = self.model
         if not isinstance(model, DegradationModel) or model.pooled is None or not seen:
             return model
-        after = _with_own(self._after(model.pooled, seen), names)
-        return replace(model, pooled=replace(model.pooled, effects=after))
+        return replace(model, pooled=replace(model.pooled, effects=self.effects(names, seen)))
+
+    def effects(self, names: Sequence[str], seen: CoRuns) -> Mapping[str, Effect]:
+        """Return what is known of every program of its own after these co-runs; empty: the model does not learn."""
+        pooled = self.model.pooled if isinstance(self.model, DegradationModel) else None
+        if pooled is None:
+            return {}
+        return _with_own(self._after(pooled, seen) if seen else pooled.effects, names)
 
     def _after(self, pooled: Pooled, seen: CoRuns) -> Mapping[str, Effect]:
         """Return the effects of all programs after these co-runs; the same ones are not computed twice."""
         if self._last is None or self._last[0] is not seen:
             runs = [
-                CoRun(app, tuple(group.split("+")), pooled.excess(percent, promised))
+                CoRun(app, tuple(group.split(JOINT)), pooled.excess(percent, promised))
                 for app, groups in sorted(seen["runs"].items())
                 for group, (percent, promised, _) in sorted(groups.items())
+                if promised is not None
             ]
             names = [name for run in runs for name in (run.app, *run.beside)]
             self._last = seen, posterior(pooled.spreads, _with_own(pooled.effects, names), runs)

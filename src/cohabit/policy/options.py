@@ -48,6 +48,7 @@ class PlacementOptions(NamedTuple):
     planned: bool = False
     evaluations: int = 4000
     trial_rules: TrialRules = PAPERS_RULES
+    explore: float = 0.0  # share of the pairs that are made to learn
 
 
 class GateOptions(NamedTuple):

@@ -20,6 +20,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from cohabit.model.errors import InputError
 from cohabit.model.merging import merged
 from cohabit.model.profile import SHARED, Profile, ScaleProfile
+from cohabit.store import co_runs
+from cohabit.store.co_runs import CoRunSample
 from cohabit.store.json_form import Key, check_profile, key_of, write_json
 from cohabit.store.learning import rebuilt
 from cohabit.store.schema import VERSION, curve_of, meta, migrate, profiles, samples, scales, text_of, version_of
@@ -152,17 +154,19 @@ class ProfileStore:
     def delete(
         self, program: str, processes: int | None = None, hardware: str | None = None, owner: str | None = None
     ) -> int:
-        """Delete a program with its samples; return how many profiles were deleted."""
+        """Delete a program with its samples and co-runs; return how many profiles were deleted."""
         with self._writing() as (connection, written):
+            if processes is None and hardware is None:
+                co_runs.forget(connection, program, owner)
             gone = _delete(connection, _fitting(program, processes, hardware, owner))
             written.update(dict.fromkeys(gone))
         return len(gone)
 
     def forget_since(self, program: str, since_us: int, owner: str | None = None) -> int:
         """Drop what was measured of a program from an instant on: profiles become what the earlier measurements made
-        them, or are deleted with the last of them; return how many measurements were dropped."""
-        dropped = 0
+        them, or are deleted with the last of them; return how many measurements and co-runs were dropped."""
         with self._writing() as (connection, written):
+            dropped = co_runs.forget(connection, program, owner, since_us)
             for row in connection.execute(sa.select(profiles).where(*_fitting(program, None, None, owner))).all():
                 of_row = samples.c.profile_id == row.id
                 found = connection.execute(sa.select(samples).where(of_row).order_by(samples.c.id)).all()
@@ -182,6 +186,16 @@ class ProfileStore:
                 written[key] = rebuilt(empty, measured)
                 _write(connection, rebuilt(empty, measured))
         return dropped
+
+    def add_co_runs(self, found: Iterable[CoRunSample]) -> int:
+        """Keep runs beside others; return how many."""
+        with self._writing() as (connection, _):
+            return co_runs.add(connection, found)
+
+    def co_runs(self) -> list[CoRunSample]:
+        """Return all runs beside others, in order of arrival."""
+        with self._talking() as connection, connection.begin():
+            return co_runs.load(connection)
 
     def share(self, program: str, owner: str) -> int:
         """Make an owner's profiles shared, replacing those on the same hardware; return how many."""

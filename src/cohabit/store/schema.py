@@ -10,6 +10,7 @@ from cohabit.model.profile import ScaleProfile
 from cohabit.store.versions import Step, Versioned
 
 META, PROFILES, SCALES, SAMPLES = "cohabit_meta", "cohabit_profiles", "cohabit_scales", "cohabit_samples"
+CO_RUNS = "cohabit_co_runs"
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # only INTEGER counts up by itself in SQLite
 
 today = sa.MetaData()
@@ -49,6 +50,18 @@ samples = sa.Table(  # from version 2 on: every measurement as it came
     sa.Column("provenance", sa.Text, nullable=False),
     sa.Column("measured_at_us", sa.BigInteger, nullable=False),
     sa.Column("measured", sa.Text, nullable=False),  # a ScaleProfile as JSON
+)  # fmt: skip
+
+co_runs = sa.Table(  # from version 4 on: runs beside others (store/co_runs.py)
+    CO_RUNS, today,
+    sa.Column("id", _NUMBER, primary_key=True),
+    sa.Column("program", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("beside", sa.Text, nullable=False),  # names as a JSON list
+    sa.Column("hardware", sa.Text, nullable=False),
+    sa.Column("percent", sa.Double, nullable=False),
+    sa.Column("measured_at_us", sa.BigInteger, nullable=False),
+    sa.Index("ix_cohabit_co_runs_pair", "program", "owner"),
 )  # fmt: skip
 
 
@@ -153,6 +166,24 @@ def _version_3(connection: sa.Connection) -> None:
         connection.exec_driver_sql(f"DROP TABLE old_{table}")
 
 
+def _version_4(connection: sa.Connection) -> None:
+    """Runs beside others."""
+    then = sa.MetaData()
+    sa.Table(
+        CO_RUNS,
+        then,
+        sa.Column("id", _NUMBER, primary_key=True),
+        sa.Column("program", sa.Text, nullable=False),
+        sa.Column("owner", sa.Text, nullable=False),
+        sa.Column("beside", sa.Text, nullable=False),
+        sa.Column("hardware", sa.Text, nullable=False),
+        sa.Column("percent", sa.Double, nullable=False),
+        sa.Column("measured_at_us", sa.BigInteger, nullable=False),
+        sa.Index("ix_cohabit_co_runs_pair", "program", "owner"),
+    )
+    then.create_all(connection)
+
+
 _SCALES_3 = (
     "profile_id", "scale", "time_s", "time_variance", "samples", "measured_at_us", "ipc", "bandwidth_gbs", "counters",
     "miss_rate", "communication",
@@ -170,7 +201,7 @@ _SQLITE_3 = (
         PRIMARY KEY (id))""",
     f"CREATE INDEX ix_{SAMPLES}_profile_id ON {SAMPLES} (profile_id)",
 )
-STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3)
+STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3, _version_4)
 VERSION = len(STEPS)
 _VERSIONED = Versioned("store", meta, "schema", lock=0x636F6861)
 

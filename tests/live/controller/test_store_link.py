@@ -16,6 +16,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.live.controller.store_link import StoreLink
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.event import (
+    CoRunsStored,
     Event,
     JobSubmitted,
     ProfileForgotten,
@@ -26,6 +27,7 @@ from cohabit.model.event import (
 )
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.store.co_runs import CoRunSample
 from cohabit.store.profiles import open_store
 
 HARDWARE = "4c"
@@ -256,3 +258,71 @@ def test_a_refused_lesson_does_not_block_later_ones(tmp_path: Path, caplog: pyte
         assert set(stored(tmp_path)) == {("MG", "7"), ("MG", "8")}
 
     play(tmp_path, made_anew, again)
+
+
+def note(controller: FakeController, program: str, other: str, percent: float) -> None:
+    """The core notes a co-run as it does when a run ends (tests/core/test_co_runs.py)."""
+    memory = controller.core.state.memory
+    kept = memory.setdefault("co_run_news", {"next": 0, "last": []})
+    kept["last"].append([kept["next"], program, [other], percent, HARDWARE])
+    kept["next"] += 1
+    runs = memory.setdefault("co_runs", {"version": 0, "met": {}, "runs": {}})["runs"]
+    runs.setdefault(program, {})[other] = [percent, None, 1]
+
+
+def co_runs_told(controller: FakeController) -> list[CoRunsStored]:
+    return [one for one in controller.told if isinstance(one, CoRunsStored)]
+
+
+def test_co_runs_go_into_the_store_once_and_those_of_others_come_back(tmp_path: Path) -> None:
+    async def scene(controller: FakeController, link: StoreLink) -> None:
+        note(controller, "MG", "EP@7", 20.0)
+        await link.look()
+        await link.look()
+        assert [(one.program, one.beside, one.percent) for one in await link.co_runs()] == [("MG", ("EP@7",), 20.0)]
+        assert co_runs_told(controller) == [], "its own does not come back"
+        with open_store(tmp_path / "profiles.db") as other:
+            other.add_co_runs([CoRunSample("LU", ("MG",), 5.0, HARDWARE, 1), CoRunSample("LU", ("MG",), 5.0, "64c", 1)])
+        note(controller, "MG", "LU", 70.0)
+        await link.look()
+        (told,) = co_runs_told(controller)
+        assert {(one.program, one.beside) for one in told.runs} == {
+            ("MG", ("EP@7",)), ("MG", ("LU",)), ("LU", ("MG",)),
+        }  # fmt: skip
+        assert told.upto == 2
+        runs = controller.core.state.memory["co_runs"]["runs"]
+        assert {name: list(groups) for name, groups in runs.items()} == {"LU": ["MG"], "MG": ["EP@7", "LU"]}
+        assert await link.forget("EP", "7", None) == 0
+        assert co_runs_told(controller)[-1].runs == told.runs[:1] + told.runs[2:], "forgotten in the core, too"
+
+    again = play(tmp_path, scene)
+
+    async def restarted(controller: FakeController, link: StoreLink) -> None:
+        before = len(controller.told)
+        note(controller, "MG", "LU", 60.0)
+        await link.look()
+        assert len(controller.told) == before, "what it knew is not told again"
+        assert len(await link.co_runs()) == 4
+
+    play(tmp_path, restarted, again)
+
+    async def fresh(controller: FakeController, link: StoreLink) -> None:
+        (told,) = co_runs_told(controller)
+        assert [(one.program, one.beside, one.count) for one in told.runs] == [("LU", ("MG",), 1), ("MG", ("LU",), 2)]
+
+    (tmp_path / "learned.json").unlink()
+    play(tmp_path, fresh)
+
+
+def test_a_store_made_anew_gets_the_co_runs_that_the_core_knows(tmp_path: Path) -> None:
+    async def scene(controller: FakeController, link: StoreLink) -> None:
+        note(controller, "MG", "EP", 20.0)
+        await link.look()
+
+    again = play(tmp_path, scene)
+    (tmp_path / "profiles.db").unlink()
+
+    async def anew(controller: FakeController, link: StoreLink) -> None:
+        assert [(one.program, one.percent) for one in await link.co_runs()] == [("MG", 20.0)]
+
+    play(tmp_path, anew, again)

@@ -111,6 +111,10 @@ class Client:
         """Drain or resume a node, by its number or its name."""
         return self._ask("POST", f"/nodes/{quoted(str(node))}/{action}")
 
+    def reload(self, folder: str, tables: str) -> View:
+        """Let a controller on top of a resource manager go on under another site file; return what has changed."""
+        return self._ask("POST", "/reload", {"folder": folder, "tables": tables})
+
     def coscheduling(self, job: str = "") -> View:
         """Return how jobs with mates in other domains are treated, or one of them."""
         return self._ask("GET", "/coscheduling", query={"job": job or None})
@@ -130,6 +134,10 @@ class Client:
     def profile_history(self, program: str) -> View:
         """Return every measurement of a program in the controller's profile store."""
         return self._ask("GET", f"/profiles/{quoted(program)}/history")
+
+    def profile_neighbours(self, program: str, owner: str) -> View:
+        """Return what runs beside others taught of an owner's program."""
+        return self._ask("GET", f"/profiles/{quoted(program)}/neighbours", query={"owner": owner})
 
     def forget_profile(self, program: str, owner: str, since: float | None) -> View:
         """Forget an owner's profile of a program, or what was measured from an instant on."""

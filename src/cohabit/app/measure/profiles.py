@@ -165,7 +165,7 @@ def stored_in(client: Client, store: str | None, named: bool, say: Callable[[str
     """Return the stored profiles and where they are: in the store named, in that of the controller, or in the caller's.
 
     `named`: the caller named the controller, so it must answer."""
-    answer = None if store else _asked(client.profiles, named)
+    answer = None if store else asked(client.profiles, named)
     if answer is not None:
         if answer["away"]:
             say(f"{answer['away']}; these are the profiles that the controller plans by")
@@ -176,7 +176,7 @@ def stored_in(client: Client, store: str | None, named: bool, say: Callable[[str
 
 def samples_in(client: Client, store: str | None, program: str, named: bool) -> tuple[list[dict[str, Any]], str]:
     """Return every measurement of a program, from the same store as `stored_in`."""
-    answer = None if store else _asked(lambda: client.profile_history(program), named)
+    answer = None if store else asked(lambda: client.profile_history(program), named)
     if answer is not None:
         return list(answer["samples"]), str(answer["store"])
     with opened_store(store) as opened:
@@ -195,7 +195,7 @@ def samples_in(client: Client, store: str | None, program: str, named: bool) -> 
 
 def forget_in(client: Client, store: str | None, program: str, owner: str, since_s: float | None, named: bool) -> int:
     """Forget an owner's profile, or what was measured since; return how many profiles or measurements it was."""
-    answer = None if store else _asked(lambda: client.forget_profile(program, owner, since_s), named)
+    answer = None if store else asked(lambda: client.forget_profile(program, owner, since_s), named)
     if answer is not None:
         return int(answer["forgotten"])
     with opened_store(store) as opened:
@@ -204,7 +204,7 @@ def forget_in(client: Client, store: str | None, program: str, owner: str, since
         return opened.forget_since(program, microseconds(since_s), owner)
 
 
-def _asked(ask: Callable[[], View], named: bool) -> View | None:
+def asked(ask: Callable[[], View], named: bool) -> View | None:
     """Return the answer of a controller; None: none is there, and none was `named`."""
     try:
         return ask()
@@ -219,7 +219,7 @@ def _asked(ask: Callable[[], View], named: bool) -> View | None:
 def share_in_controller(client: Client, program: str, user: str, named: bool) -> int | None:
     """Return how many profiles a running controller now shares; None: none answers, and none was `named`."""
     try:
-        answer = _asked(lambda: client.share_profile(program, user), named)
+        answer = asked(lambda: client.share_profile(program, user), named)
         return None if answer is None else int(answer["profiles"])
     except Refused as error:
         if error.status != NOT_FOUND:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cohabit.policy.degradation import Degradations
 
 MOST_EVALUATIONS = 1_000_000
+MOST_EXPLORED = 0.5
 USUAL_ALPHA = 0.9  # of spread: 10 % slower than alone is tolerable (S22)
 CONCERNED = {  # the placements that a key of [policy] applies to
     "alpha": ("spread", "shepherd", "joint"), "beta": ("spread", "joint"), "scales": ("share", "spread", "joint"),
@@ -48,7 +49,7 @@ CONCERNED = {  # the placements that a key of [policy] applies to
     "planned": ("joint",), "evaluations": ("joint",),
     "moves": ("shepherd",), "learn": ("spread", "shepherd", "joint"), "pairing": ("pair",),
     "degradation": ("pair", "joint"), "model": ("pair", "joint"), "trust_model": ("pair", "joint"),
-    "threshold_pct": ("pair",), "group_size": ("pair",),
+    "threshold_pct": ("pair",), "group_size": ("pair",), "explore": ("pair",),
     "window": ("pair",), "refill": ("pair",),
 }  # fmt: skip
 VARYING = (  # keys beside a bundle that replace its own
@@ -63,8 +64,8 @@ OF_GATES = {  # the gates that a key of [policy] applies to
 }  # fmt: skip
 OF_CYCLES = ("bf_interval_s", "bf_window_s", "bf_resolution_s", "bf_max_job_test")
 UNHEEDED = {  # keys of placement pair that a way of pairing ignores
-    "consecutive": ("degradation", "model", "trust_model", "threshold_pct", "window", "refill"),
-    "intensity": ("degradation", "model", "trust_model", "threshold_pct", "group_size", "refill"),
+    "consecutive": ("degradation", "model", "trust_model", "threshold_pct", "explore", "window", "refill"),
+    "intensity": ("degradation", "model", "trust_model", "threshold_pct", "explore", "group_size", "refill"),
     "saving": ("threshold_pct",),
 }
 
@@ -183,7 +184,15 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
         config.planned,
         _evaluations(config),
         _trial_rules(config),
+        _explore(config),
     )
+
+
+def _explore(config: PolicyConfig) -> float:
+    if not 0.0 <= config.explore <= MOST_EXPLORED:
+        what = f"explore = {config.explore:g} is no share of the pairs from 0 to {MOST_EXPLORED:g}"
+        raise InputError(what, "policy.explore", "0.05 is usual: one pair of twenty; 0 makes none to learn")
+    return config.explore
 
 
 def _trial_rules(config: PolicyConfig) -> TrialRules:
@@ -286,7 +295,11 @@ def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool =
     pairing = str(names.get("pairing", "greedy")) if placement == "pair" else ""
     if config.evaluations != usual.evaluations and not config.planned and placement == "joint":
         found.append("policy.evaluations has no effect without planned = true")
-    unheeded = [key for key in said if key in UNHEEDED.get(pairing, ())]
+    learns = bool(config.model) and pairing not in ("consecutive", "intensity")
+    if config.explore != usual.explore and placement == "pair" and not learns and not UNHEEDED.get(pairing, ()):
+        found.append("policy.explore has no effect without a model that learns (policy.model)")
+    bounded = ("threshold_pct",) if learns and config.explore else ()  # pairs made to learn keep it
+    unheeded = [key for key in said if key in UNHEEDED.get(pairing, ()) and key not in bounded]
     return found + [f"policy.{key} has no effect with pairing {pairing!r}" for key in unheeded]
 
 

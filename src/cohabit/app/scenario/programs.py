@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.app.scenario.tables import ProgramsConfig, Scenario
+from cohabit.core.protocols import CoRunLearner, PolicySet
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError, unknown
-from cohabit.model.profile import Profile
+from cohabit.model.profile import KnownCoRun, Profile
 from cohabit.model.program import Program, profile_of
 from cohabit.model.workload import ACCEPTED, Workload
 from cohabit.sim.machine.profiler import noisy_profile
@@ -83,3 +84,20 @@ def _program_of(workload: Workload, row: int, programs: Programs) -> Program:
         what = f"job {workload.job_id[row]} states no run time and {error.what}"
         raise InputError(what, workload.source, f"add run_s, or {error.fix}")
     return programs[name]
+
+
+def known_co_runs(store: str, policies: PolicySet) -> tuple[KnownCoRun, ...]:
+    """Return the co-runs of a profile store that the placement begins with; refuse one that learns nothing."""
+    if not store:
+        return ()
+    if not (isinstance(policies.placer, CoRunLearner) and policies.placer.learns):
+        what = "nothing is learned from co-runs: the policy has no model that learns (policy.model)"
+        raise InputError(what, "programs.co_runs", "name a model of `cohabit train degradation`, or leave it out")
+    from cohabit.store.co_runs import summaries
+    from cohabit.store.profiles import open_store
+
+    with open_store(store, create=False) as opened:
+        found = summaries(opened.co_runs())
+    if not found:
+        raise InputError("has no runs beside others", store, "see docs/colocation.md, or leave it out")
+    return found

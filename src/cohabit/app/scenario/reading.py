@@ -24,8 +24,9 @@ GIB = 2**30
 def read_scenario(path: Path) -> Scenario:
     """Read and check a TOML file; paths in it are relative to it."""
     scenario = scenario_from(read_toml(path), str(path))
-    named = {key: getattr(scenario.programs, key) for key in ("file", "curves")}
-    there = {key: str((path.parent / name).resolve()) for key, name in named.items() if name}
+    named = {key: getattr(scenario.programs, key) for key in ("file", "curves", "co_runs")}
+    files = {key: name for key, name in named.items() if name and "://" not in name}
+    there = {key: str((path.parent / name).resolve()) for key, name in files.items()}
     programs = msgspec.structs.replace(scenario.programs, **there)
     jobs, policy = _found(scenario.jobs, scenario.policy, path.parent)
     domains = []
@@ -144,10 +145,14 @@ def _refuse_contradictions(scenario: Scenario, jobs: JobsConfig, policy: PolicyC
         "programs.profiles": (programs.profiles, ("known", "none")),
         "world.contention": (world.contention, ("share", "occupancy", "none")),
         "world.weather": (world.weather, ("none", "calm", "noise")),
+        "world.noise_place": (world.noise_place, ("", "switch", "storage", "node")),
     }
     for key, (value, known) in choices.items():
         if value not in known:
-            raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(known)}")
+            raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(filter(None, known))}")
+    if world.noise_place and world.weather != "noise":
+        what = f"world.noise_place = {world.noise_place!r} has no effect with weather = {world.weather!r}"
+        raise InputError(what, where, 'write weather = "noise" too, or leave it out')
     if not 2 <= policy.group_size <= 4:
         raise InputError(f"policy.group_size = {policy.group_size} is not 2, 3 or 4", where, "2 makes pairs")
     if policy.window < 2:

@@ -99,6 +99,7 @@ class PolicyConfig(msgspec.Struct, frozen=True):
     model: str = ""  # pair and joint: a trained model that predicts them from counters
     trust_model: bool = False  # use a model although it does no better on unseen families than simple baselines
     threshold_pct: float = 100.0  # pair: pairs that slow each other by more run one after the other
+    explore: float = 0.05  # pair: with a model that learns, at most this share of the pairs is made to learn from
     group_size: int = 2  # pair: jobs on a node at once, 2 to 4
     window: int = 150  # pair: how many jobs at the front of the queue are paired
     refill: bool = False  # pair: a waiting job may join a running job after its partner has ended, if they fit together
@@ -152,6 +153,7 @@ class WorldConfig(msgspec.Struct, frozen=True):
     end_latency_s: float = 0.0  # and from the end of a job until the scheduler hears of it
     phases: bool = False  # bandwidth and IPC vary while a program runs
     weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
+    noise_place: str = ""  # with weather "noise": it is at a switch, storage or a node; "": everywhere
     canaries: bool = False  # with weather and a gate: a canary runs before every job and is charged to it
 
 
@@ -170,6 +172,7 @@ class ProgramsConfig(msgspec.Struct, frozen=True):
     catalogue: str = ""
     curves: str = ""
     profiles: str = "known"  # or "none": the scheduler knows nothing of them and has to learn
+    co_runs: str = ""  # a profile store: what runs beside others showed there is known from the start
 
     @property
     def given(self) -> bool:

@@ -341,7 +341,7 @@ def verify_journal(config: ServeConfig) -> Verified:
 def policies_of(config: ServeConfig) -> PolicySet:
     """Return the policies, with this domain's scheme for mates elsewhere."""
     refuse_untrusted_files(config.policy)
-    return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling)
+    return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling, notes_co_runs=True)
 
 
 def _tell_systemd(word: str) -> None:

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from cohabit.app.scenario import policies as policy_names
 from cohabit.app.scenario.limits import bounds_of
-from cohabit.app.scenario.programs import known_profiles, load_programs, names_in, with_run_times
+from cohabit.app.scenario.programs import known_co_runs, known_profiles, load_programs, names_in, with_run_times
 from cohabit.app.scenario.reading import cluster_of
 from cohabit.app.scenario.tables import Scenario
 from cohabit.app.scenario.workloads import load_workload, machine_size
 from cohabit.core.protocols import PolicySet
 from cohabit.model.cluster import Cluster
 from cohabit.model.errors import InputError
-from cohabit.model.profile import Profile
+from cohabit.model.profile import KnownCoRun, Profile
 from cohabit.model.workload import ACCEPTED, NEVER_FREE, REJECTIONS, TOO_LARGE, Workload
 from cohabit.sim.machine.constants import CONSTANTS, Constants
 from cohabit.trace.programs import Programs
@@ -37,6 +37,7 @@ class Prepared:
     notes: tuple[str, ...] = field(default=())
     programs: Programs = field(default_factory=lambda: Programs({}))  # the true behaviour, for the world only
     profiles: tuple[Profile, ...] = ()  # what the scheduler is told of them
+    co_runs: tuple[KnownCoRun, ...] = ()  # and of runs beside others
     constants: Constants = CONSTANTS  # of the world; changed only to study sensitivity
 
 
@@ -70,7 +71,10 @@ def prepare(scenario: Scenario, workload: Workload | None = None, policies: Poli
     if scenario.cluster.sharing != "exclusive":  # the switch back to CE leaves the keys of sharing unchanged
         notes += tuple(policy_names.without_effect(scenario.policy, policies.names, scenario.world.progress_s > 0))
         notes += tuple(policy_names.nothing_known(scenario, policies, names_in(workload, rows), profiles))
-    return Prepared(scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles)
+    co_runs = known_co_runs(scenario.programs.co_runs, policies)
+    return Prepared(
+        scenario, workload, cluster, policies, rows, needed[rows], rejection, notes, programs, profiles, co_runs
+    )
 
 
 def _reject_followers(workload: Workload, rejection: NDArray[np.int8]) -> None:

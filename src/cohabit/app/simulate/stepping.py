@@ -15,6 +15,7 @@ from cohabit.app.scenario.tables import WorldConfig
 from cohabit.app.simulate.expectations import Expectations
 from cohabit.app.simulate.preparation import Prepared, public
 from cohabit.app.simulate.results import ResultTable, ranges_of
+from cohabit.core import co_runs
 from cohabit.core.core import SchedulerCore
 from cohabit.core.gating import JOBS
 from cohabit.model import event as fact
@@ -75,6 +76,8 @@ class Stepper:
         scenario, workload, rows = prepared.scenario, prepared.workload, prepared.rows
         self.prepared, self.observe = prepared, observe
         self.core = SchedulerCore(prepared.cluster, prepared.policies, profiles=prepared.profiles)
+        if prepared.co_runs:
+            co_runs.take_stored(self.core.state, self.core.policies, 0, fact.CoRunsStored(prepared.co_runs))
         self._written: list[tuple[int, int, int, int]] = []
         self._learned: list[bytes] = []
         move_us = round(scenario.world.move_s * SECOND)
@@ -204,6 +207,7 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
     scenario = prepared.scenario
     if scenario.world.weather == "none":
         return []
+    from cohabit.sim.weather.constants import CONSTANTS
     from cohabit.sim.weather.weather import weather_of
     from cohabit.trace.rush_programs import TEMPERS
 
@@ -216,6 +220,9 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
         canaries=scenario.world.canaries and bool(prepared.policies.gates),
         telling=bool(prepared.policies.gates),
         begin_us=begin_us,
+        constants=msgspec.structs.replace(
+            CONSTANTS, noise=msgspec.structs.replace(CONSTANTS.noise, place=scenario.world.noise_place)
+        ),
     )
     return [(begin_us, fact.NodeDrained(int(node))) for node in world.weather.noise_nodes]
 

@@ -45,6 +45,7 @@ from cohabit.backend.steered.submitting import Extra
 from cohabit.backend.steered.translate import PROGRAMS
 from cohabit.backend.steered.watchdog import WatchdogCommand
 from cohabit.live.api.groups import GroupTable
+from cohabit.live.controller.place import Place
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 
@@ -87,6 +88,12 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     telemetry: ClusterTelemetryTable | None = None
 
 
+def policy_in(policy: PolicyConfig, folder: Path) -> PolicyConfig:
+    """Return [policy] of a file in this folder, with the whole paths of the files it names."""
+    named = {key: str(folder / getattr(policy, key)) for key in OF_FILES if getattr(policy, key)}
+    return msgspec.structs.replace(policy, **named)
+
+
 class Around(NamedTuple):
     """The result of querying a manager, and how to access it."""
 
@@ -120,6 +127,7 @@ class SteeredSite(ABC):
     groups: Groups  # groups of mates by name
     keys: NodeKeys | None  # of the daemons of the nodes; None: none is heard
     telemetry: ClusterTelemetryTable | None  # None: the core hears of none
+    tables: SteeredTables  # as written
 
     @classmethod
     def of(cls, path: Path, tables: SteeredTables, table: SteeringTable, **own: Any) -> Self:
@@ -134,7 +142,6 @@ class SteeredSite(ABC):
         if table.mates_within_s and not table.mates_within_s >= SOONEST_S:
             fix = f"give at least {SOONEST_S:g}, or leave it out"
             raise InputError(f"mates_within_s is {table.mates_within_s:g}", f"{where}.mates_within_s", fix)
-        named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
         own_meaning = ("nodes", "telemetry")  # not what they are in the file of one machine
         common = [key for key in SiteTables.__struct_fields__ if hasattr(tables, key) and key not in own_meaning]
         shared = {key: getattr(tables, key) for key in common}
@@ -151,7 +158,7 @@ class SteeredSite(ABC):
         return cls(
             folder,
             place,
-            msgspec.structs.replace(tables.policy, **named),
+            policy_in(tables.policy, folder),
             table,
             lease_of(folder, place, table),
             folder / tables.profiles if tables.profiles else None,
@@ -160,8 +167,15 @@ class SteeredSite(ABC):
             Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
             None if tables.nodes is None else NodeKeys(tables.nodes, folder, str(path)),
             table_of(tables.telemetry, is_gated(tables.policy), tables.nodes is not None, f"{path}: telemetry"),
+            tables,
             **own,
         )
+
+    @property
+    def socket(self) -> Path:
+        """Return where callers find the controller."""
+        named = None if self.config.api is None else self.config.api.socket
+        return Place(self.place).socket if named is None else named
 
     @property
     def domain(self) -> str:

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 
 from cohabit.app.advise.gains import gains
+from cohabit.app.steer.deciding import cluster_of, policies_of
 from cohabit.app.steer.slurm_site import SlurmSite
-from cohabit.app.steer.steering import cluster_of, policies_of
 from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.steered.contract import ManagerAway
@@ -242,7 +242,7 @@ def replay(
 ) -> dict[str, Outcome]:
     """Simulate the same jobs under the policy; some of them with more work, all beginning so long after their order."""
     policies = policies_of(site, found, site.config.coupling)
-    world = World(SchedulerCore(cluster_of(site, found, policies), policies), start_delay_us=_us(latency_s))
+    world = World(SchedulerCore(cluster_of(site.node, found, policies), policies), start_delay_us=_us(latency_s))
     traced = []
     for name, one in ran:
         work_us = round(_us(one.end_s - one.start_s) * stretch.get(name, 1.0))

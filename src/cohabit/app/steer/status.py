@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cohabit.app.steer.service import STATES, latency, our_view, store_away
+from cohabit.app.steer.service import STATES, latency, our_view, policy_of, store_away
 from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.backend.steered.contract import ManagerAway
 from cohabit.backend.steered.holds import holder
@@ -52,6 +52,7 @@ async def status(site: SteeredSite) -> dict[str, Any]:
     return {
         site.word: around.says | counts,
         "cohabit": {state: sum(one == state for one in ours.values()) for state in STATES.values()},
+        "policy": policy_of(site.place),
         "view_age_s": None if not at_s else round(time.time() - at_s, 1),
         "lease_left_s": None if lease is None else max(round(lease.until_s - time.time(), 1), 0.0),
         "switched_off": switch_file(site.lease).exists(),

@@ -6,6 +6,7 @@ changes a shared profile: runs and `reprofile` change their owner's (core/known_
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -19,8 +20,10 @@ from cohabit.live.api.routes import PROBLEMS, Identified, Service, operator, rep
 from cohabit.live.api.shapes import Short, UserName
 from cohabit.live.controller.refusals import UnknownProfile
 from cohabit.live.controller.store_link import StoreLink
-from cohabit.model.profile import SHARED, owner_of
+from cohabit.model.profile import SHARED, key_parts, owner_of
 from cohabit.model.units import SECOND
+from cohabit.policy.degradation import PredictedPairs
+from cohabit.policy.neighbours import of_program
 
 router = APIRouter(responses=PROBLEMS)
 Owner = Annotated[str, Field(max_length=20, pattern="^[0-9]*$")]  # a user's number; empty: shared
@@ -49,6 +52,15 @@ class ProfileHistory(BaseModel):
 
     store: str
     samples: list[ProfileSample]
+
+
+class ProfileNeighbours(BaseModel):
+    """Every run of a program beside others that the store keeps, and what the controller's model makes of all of them:
+    sensitivity and intensity by counters (`prior`) and after co-runs (`own`); null: no model can judge it."""
+
+    store: str
+    co_runs: list[dict[str, Any]]
+    judged: dict[str, Any] | None
 
 
 class ProfileForget(BaseModel):
@@ -92,6 +104,27 @@ async def history(program: Short, parts: Service, caller: Identified) -> Respons
         if _sees(caller, one.key.owner)
     ]
     return reply({"store": store.where, "samples": samples})
+
+
+@router.get("/v1/profiles/{program}/neighbours", responses={200: {"model": ProfileNeighbours}}, tags=["profiles"])
+async def neighbours(program: Short, owner: Owner, parts: Service, caller: Identified) -> Response:
+    """Tell what runs beside others taught of a program."""
+    store, key = _store(parts), program if owner == SHARED else f"{program}@{owner}"
+    if not _sees(caller, owner):
+        raise Refusal(403, "only operators see profiles of others", f"profile {program} of {owner}", "ask an operator")
+    seen = [
+        one
+        for one in await store.co_runs()
+        if key in (one.program, *one.beside)
+        and all(_sees(caller, key_parts(each)[1]) for each in (one.program, *one.beside))
+    ]
+    pairs: object = getattr(parts.living.policies.placer, "degradations", None)
+    judged = None
+    if isinstance(pairs, PredictedPairs) and pairs.learns:
+        profiles = await store.profiles()
+        co_runs = dict(await parts.controller.ask(lambda core: core.view(0).co_runs))
+        judged = await asyncio.to_thread(of_program, PredictedPairs(pairs.model, pairs.name), profiles, co_runs, key)
+    return reply({"store": store.where, "co_runs": [one._asdict() for one in seen], "judged": judged})
 
 
 @router.post("/v1/profiles/forget", responses={200: {"model": ProfileForgetting}}, tags=["profiles"])

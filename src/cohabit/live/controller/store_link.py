@@ -1,7 +1,8 @@
 """The link of a running controller to the profile store: what it learns goes there, what others write comes back.
 
 Lessons of measurements (ProfileLearned, ProgramDrifted, ProfileShared) are written once they are in the journal. What
-others changed reaches the core as ProfileStored and ProfileForgotten, so that replaying a journal needs no store.
+others changed reaches the core as ProfileStored, ProfileForgotten and CoRunsStored, so replaying a journal needs no
+store. Co-runs are exchanged beside profiles (store_co_runs.py).
 `seen` says what of the store the core knows, so nothing that was written here comes back. A store that is away stops
 nothing: that is said once, lessons are kept in the place and written later. A file is made when there is something to
 write into it.
@@ -20,9 +21,12 @@ from typing import TypeVar
 import msgspec
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
+from cohabit.core import co_runs
+from cohabit.core.co_runs import Noted
 from cohabit.core.core import SchedulerCore
 from cohabit.core.known_programs import all_known
 from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.store_co_runs import CoRunExchange
 from cohabit.model import codec
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
@@ -35,6 +39,7 @@ from cohabit.model.event import (
     ProgramDrifted,
 )
 from cohabit.model.profile import Profile
+from cohabit.store.co_runs import CoRunSample
 from cohabit.store.json_form import Key
 from cohabit.store.learning import keep
 from cohabit.store.profiles import ProfileStore, Sample, measured_at_us, open_store
@@ -65,6 +70,8 @@ class _Kept(msgspec.Struct):
     generation: int = -1
     seen: list[_Seen] = []
     pending: bytes = b""  # lessons that are not in the store yet
+    co_runs_written: int = 0
+    co_runs_seen: str = ""
 
 
 class StoreLink:
@@ -80,6 +87,7 @@ class StoreLink:
         self._inode: tuple[int, int] | None = None  # of the file that was opened last
         self._generation, self._seen, self._first = -1, dict[Key, str](), True
         self._pending, self._written = list[Event](), b""
+        self._co_runs = CoRunExchange(self._hardware)
         self._recall()
         self._soon, self._alone = asyncio.Event(), asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -98,8 +106,7 @@ class StoreLink:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-            if self._pending:
-                await self.look()
+            await self.look()
         if self._store is not None:
             self._store.close()
 
@@ -131,10 +138,11 @@ class StoreLink:
         """Write what was learned, and tell the core what others changed."""
         async with self._alone:
             lessons = list(self._pending)
-            known = await self._controller.ask(_known)  # the core was told all of these lessons
-            facts: list[Event] = []
+            known, noted = await self._controller.ask(lambda core: (_known(core), co_runs.noted(core.state)))
+            facts: list[Event] = []  # the core was told all of these lessons
             try:
                 facts = await asyncio.to_thread(self._exchange, lessons, known)
+                facts += await asyncio.to_thread(self._exchange_co_runs, noted)
                 del self._pending[: len(lessons)]
                 self._is_away("")
             except InputError as error:
@@ -175,6 +183,10 @@ class StoreLink:
         """Return every measurement of a program, in order of arrival."""
         return await self._of_store(lambda store: store.history(program), [])
 
+    async def co_runs(self) -> list[CoRunSample]:
+        """Return all runs beside others, in order of arrival."""
+        return await self._of_store(lambda store: store.co_runs(), [])
+
     async def _of_store(self, work: Callable[[ProfileStore], T], nothing: T) -> T:
         def run() -> T:
             store = self._opened(create=False)
@@ -210,6 +222,13 @@ class StoreLink:
             self._seen = {key: _digest(profile) for key, profile in after.items()}
         self._generation, self._first = store.generation, False
         return facts
+
+    def _exchange_co_runs(self, noted: Noted) -> list[Event]:
+        mine = self._co_runs
+        store = self._opened(create=mine.has_news(noted))
+        if store is None or (store.generation == mine.generation and not mine.has_news(noted)):
+            return []
+        return list(mine.exchange(store, noted))
 
     def _changed(self, stored: Mapping[Key, Profile]) -> set[Key]:
         new = {key for key, profile in stored.items() if self._seen.get(key) != _digest(profile)}
@@ -307,6 +326,7 @@ class StoreLink:
 
     def _begin_anew(self) -> None:
         self._generation, self._seen, self._first = -1, {}, True
+        self._co_runs.begin_anew()
 
     def _say_elsewhere(self, hardware: set[str]) -> None:
         for one in sorted(hardware - self._elsewhere):
@@ -328,11 +348,13 @@ class StoreLink:
         if kept.where == self.where:
             self._generation = kept.generation
             self._seen = {Key(one.program, one.processes, one.hardware, one.owner): one.digest for one in kept.seen}
+            self._co_runs = CoRunExchange(self._hardware, kept.co_runs_written, kept.co_runs_seen, first=False)
 
     def _keep(self) -> None:
         seen = [_Seen(*key, digest) for key, digest in sorted(self._seen.items())]
         pending = codec.encode(self._pending) if self._pending else b""
-        text = msgspec.json.encode(_Kept(self.where, self._generation, seen, pending))
+        mine = self._co_runs
+        text = msgspec.json.encode(_Kept(self.where, self._generation, seen, pending, mine.written, mine.seen))
         if text == self._written or (self._generation < 0 and not self._pending):
             return
         try:

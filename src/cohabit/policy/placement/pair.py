@@ -6,8 +6,9 @@ on an empty node, and a pair that would slow by more than the threshold runs one
 one after the other, so durations count), `intensity` (the most memory-intense with the least, prior work), and
 `consecutive` (FIFO shared: no knowledge, the next job takes the next free place). Pairs are made anew when jobs arrive.
 Cores are shared in time where two jobs have more threads than the node has cores. When one of a pair ends, the other
-has the node to itself, as in the paper; with `refill` (ours) a waiting job that goes well with it may join it. It does
-badly where predictions are too low.
+has the node to itself, as in the paper; with `refill` (ours) a waiting job that goes well with it may join it. With a
+model that learns, `explore` (ours) spends a share of the pairs on those that teach most (exploring.py). It does badly
+where predictions are too low.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from cohabit.optimise import matching
 from cohabit.optimise.matching import Matching
 from cohabit.policy.degradation import PredictedPairs, ProfiledPairs
 from cohabit.policy.needs import COUNTERS, SHARED_CORES, Need
+from cohabit.policy.placement.exploring import MEMORY_NAME as EXPLORING
+from cohabit.policy.placement.exploring import Account, most_instructive
 from cohabit.policy.placement.wishes import SharedNodes, alone, ask_for, wants_whole_nodes
 
 if TYPE_CHECKING:
@@ -72,6 +75,7 @@ class Pair(Together):
         super().__init__(options)
         self.method, self.degradations = options.pairing, options.degradations or ProfiledPairs()
         self.threshold_pct, self.size, self.window = options.threshold_pct, options.group_size, options.window
+        self.explore = options.explore if self.learns and self.method in (OPTIMAL, GREEDY, SAVING) else 0.0
         self.refill = options.refill and self.method != INTENSITY  # which knows no degradations
         self.needs += (BY_MISSES,) if self.method == INTENSITY else self.degradations.needs
 
@@ -79,13 +83,18 @@ class Pair(Together):
         """Return the groups that start together, ordered by their first member, and what to remember of them."""
         rows = list(queue[: self.window])
         names, known = [view.job_id(row) for row in rows], view.memory.get(MEMORY_NAME, {})
-        here = set(names)
+        account, here = Account.of(view.memory), set(names)
+        if self.explore:
+            account = account.after(known, view)
         if not all(name in known and here.issuperset(known[name]) for name in names) or self._mixes(known, rows, view):
-            groups = [[names[place] for place in group] for group in self._grouped(rows, view)]
+            found, trial = self._grouped(rows, view, account.allows(self.explore))
+            groups = [[names[place] for place in group] for group in found]
+            account = account._replace(now=tuple(names[place] for place in trial))
             known = {name: group for group in groups for name in group}
         row_of = dict(zip(names, rows, strict=True))
-        found = dict.fromkeys(tuple(row_of[other] for other in known[name]) for name in names)
-        return list(found), {MEMORY_NAME: {name: known[name] for name in names}}
+        together = dict.fromkeys(tuple(row_of[other] for other in known[name]) for name in names)
+        memory: dict[str, object] = {MEMORY_NAME: {name: known[name] for name in names}}
+        return list(together), memory | ({EXPLORING: account.kept()} if self.explore else {})
 
     def _mixes(self, known: Mapping[str, Sequence[str]], rows: Sequence[int], view: View) -> bool:
         """Return whether a remembered group has members that may not share nodes; the site was another one then."""
@@ -138,7 +147,8 @@ class Pair(Together):
         if len(group) > 1:
             others = " and ".join(f"job {other}" for other in group if other != name)
             joining = ", and goes well with no job that has a place left beside it" if self.refill else ""
-            return f"it is to start together with {others}, {where}{joining}{self._expected(row, group, view)}"
+            trial = self._trial(row, group, view)
+            return f"it is to start together with {others}, {where}{joining}{self._expected(row, group, view)}{trial}"
         return f"it is to run alone, {where}: {self._alone_because(row, view)}"
 
     def _expected(self, row: int, group: Sequence[str], view: View) -> str:
@@ -157,6 +167,15 @@ class Pair(Together):
         theirs = " and ".join(f"{one:.0f} %" for one in others)
         return f"; {self.degradations.source} expects it to slow by {own:.0f} % and its partner by {theirs}"
 
+    def _trial(self, row: int, group: Sequence[str], view: View) -> str:
+        """Return that the pair is made to learn; empty if it is not."""
+        account = Account.of(view.memory)
+        if not self.explore or tuple(group) != account.now:
+            return ""
+        most = f"at most {self.threshold_pct:g} % slower by the upper ends of both intervals"
+        so_far = f"{account.explored} of {account.pairs} pairs so far"
+        return f"; it is made to learn how they go together ({most}): policy.explore = {self.explore:g}, {so_far}"
+
     def _alone_because(self, row: int, view: View) -> str:
         job = view.job(row)
         if wants_whole_nodes(job):
@@ -167,24 +186,29 @@ class Pair(Together):
                 return lacks
         return f"no job left in the queue would go well with it (threshold {self.threshold_pct:g} %)"
 
-    def _grouped(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
-        """Return the queue positions of every group; a job alone is a group of one."""
+    def _grouped(self, rows: list[int], view: View, may_explore: bool) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+        """Return the queue positions of every group, a job alone being a group of one; and the pair made to learn."""
         apart = [place for place, row in enumerate(rows) if wants_whole_nodes(view.job(row))]
         able = [place for place in range(len(rows)) if place not in set(apart)]
+        trial: tuple[int, ...] = ()
         if self.method == INTENSITY:
             pairs = self._by_intensity([rows[place] for place in able], view)
         else:
-            pairs = self._by_degradation([rows[place] for place in able], view)
+            pairs, trial = self._by_degradation([rows[place] for place in able], view, may_explore)
         groups = [tuple(able[place] for place in group) for group in pairs]
         groups = [group for group in groups if len({view.circle(rows[place]) for place in group}) == 1]
         together = {place for group in groups for place in group}
-        return groups + [(place,) for place in range(len(rows)) if place not in together]
+        singles = [(place,) for place in range(len(rows)) if place not in together]
+        return groups + singles, tuple(able[place] for place in trial)
 
-    def _by_degradation(self, rows: list[int], view: View) -> list[tuple[int, ...]]:
+    def _by_degradation(
+        self, rows: list[int], view: View, may_explore: bool
+    ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
         if len(rows) < 2:
-            return []
+            return [], ()
         shapes = [(tuple(view.usable(row).tolist()), view.need(row)) for row in rows]  # can use the same nodes
         percent, seconds = np.full((len(rows), len(rows)), NEVER), np.zeros(len(rows))
+        gain, high = np.zeros_like(percent), np.full_like(percent, NEVER)
         for shape in sorted(set(shapes)):
             places = [place for place, other in enumerate(shapes) if other == shape]
             kind = shape[0].index(True)
@@ -193,9 +217,21 @@ class Pair(Together):
             found = self.degradations.between(tenants, node, view.co_runs)
             percent[np.ix_(places, places)] = np.where(np.isnan(found), NEVER, found)
             seconds[places] = [_seconds(one, rows[place], view) for one, place in zip(tenants, places, strict=True)]
+            if may_explore and isinstance(self.degradations, PredictedPairs):
+                gain[np.ix_(places, places)], high[np.ix_(places, places)] = self.degradations.teaching(
+                    tenants, node, view.co_runs
+                )
         circles = np.array([view.circle(row) for row in rows])
         percent[circles[:, np.newaxis] != circles] = NEVER
-        return list(self._matched(percent, seconds).groups)
+        groups = list(self._matched(percent, seconds).groups)
+        trial = (
+            most_instructive(np.where(percent < NEVER, gain, 0.0), high, self.threshold_pct) if may_explore else None
+        )
+        if trial is None or trial in groups:
+            return groups, ()
+        percent[list(trial), :] = percent[:, list(trial)] = NEVER
+        others = [group for group in self._matched(percent, seconds).groups if set(trial).isdisjoint(group)]
+        return [trial, *others], trial
 
     def _matched(self, percent: Floats, seconds: Floats) -> Matching:
         if self.method == SAVING:
