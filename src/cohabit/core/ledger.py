@@ -65,8 +65,7 @@ class Ledger:
 
     def classes(self) -> list[int]:
         """The classes in use."""
-        found: list[int] = np.flatnonzero(self.count).tolist()
-        return found
+        return list(np.flatnonzero(self.count).tolist())
 
     def nodes_in_class(self, index: int) -> Nodes:
         """The nodes of a class in use."""
@@ -316,8 +315,7 @@ class Ledger:
         else:
             self.nodes[index] = np.sort(np.concatenate([self.nodes_in_class(index), nodes]), kind="stable")
         self.class_at[nodes] = index
-        self.count[index] = len(self.nodes_in_class(index))
-        self.first[index] = self.nodes_in_class(index)[0]
+        self.count[index], self.first[index] = len(self.nodes_in_class(index)), self.nodes_in_class(index)[0]
         if came:
             self.touched.setdefault(index, []).append(nodes)
         return index
@@ -340,9 +338,8 @@ class Ledger:
             for weight, whole, left in zip(self.weights, capacity, self.free[:, index], strict=True)
         )
         self.occupied[index] = round(sum(fractions), DIGITS)
-        self.kind[index], self.up[index] = kind, condition % STATES == UP
-        self.residents[index], self.booked[index] = residents, booked
-        self.condition[index], self.promised[index] = condition, promised
+        self.kind[index], self.up[index], self.condition[index] = kind, condition % STATES == UP, condition
+        self.residents[index], self.booked[index], self.promised[index] = residents, booked, promised
         for row in residents:
             self.classes_of[row] += (index,)
         for row in promised:
