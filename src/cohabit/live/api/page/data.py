@@ -20,6 +20,7 @@ from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.looking import PAGE
 from cohabit.live.api.page import learning as page_learning
 from cohabit.live.api.page import views as page_views
+from cohabit.live.api.page.beside import shared_nodes
 from cohabit.live.api.page.charts import KIND, packed, series
 from cohabit.live.api.page.documents import About, Domains, JobLine, JobList, OneJob
 from cohabit.live.api.page.gantt_documents import GanttColumns, GanttHeader
@@ -250,6 +251,7 @@ async def predictions(parts: Service, caller: Identified) -> Response:
         owners = [await _owner_name(parts, owner) for owner in matrix.pop("owners")]
         named = zip(matrix["programs"], owners, strict=True)
         matrix["programs"] = [f"{program} ({owner})" if owner else program for program, owner in named]
+    found["together"] = await parts.controller.ask(lambda core: shared_nodes(core, _owner(caller), now_us))
     for gate in found["gates"]:
         if not caller.operates:
             gate["passed_over"] = []

@@ -351,12 +351,30 @@ class Counters(TypedDict):
     left_out: int
 
 
+class BesideJob(TypedDict):
+    """A job on shared nodes; unnamed: the caller may not see it."""
+
+    job: str | None
+    program: str | None
+    slowed_percent: list[float | None]  # by each job of the set, in its order; None: itself, or not known
+    expected: float | None  # run time against alone, as booked
+    measured: Speed | None
+
+
+class SharedNodes(TypedDict):
+    """Jobs that share nodes now."""
+
+    nodes: list[int]
+    jobs: list[BesideJob]
+
+
 class Predictions(TypedDict):
     """Predicted slowdowns, gates and counters."""
 
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
+    together: NotRequired[list[SharedNodes]]  # live
     slowdowns: NotRequired[Compared | None]  # finished; a running controller tells them at /v1/slowdowns
 
 

@@ -218,7 +218,7 @@ def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> Placeme
         for node in nodes:
             for other in state.ledger.rows_on(node):
                 if other != row:
-                    name, program = _names(state, other, owner)
+                    name, program = names(state, other, owner)
                     beside.setdefault(other, {"job": name, "program": program, "nodes": 0})["nodes"] += 1
     return {
         "holds": int(state.jobs[columns.STATE, row]) == columns.HOLDING,
@@ -232,7 +232,7 @@ def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> Placeme
         "beside": list(beside.values()),
         "expected_end_at": int(state.jobs[columns.EXPECTED, row]) / SECOND,
         "promised": _promised(core, row),
-        "measured": _measured(core, job_id),
+        "measured": measured(core, job_id),
         "story": [{"at": at / SECOND, "why": text} for at, text in story_of(state, core.policies, job_id)],
     }
 
@@ -246,7 +246,7 @@ def _promised(core: SchedulerCore, row: int) -> float | None:
     return core.state.spec(row).alpha or site or None
 
 
-def _measured(core: SchedulerCore, job_id: str) -> Speed | None:
+def measured(core: SchedulerCore, job_id: str) -> Speed | None:
     """Return the last measurement of the loop that keeps the promise, as shares of the solo speed."""
     guarantor = core.policies.partitioner
     if not isinstance(guarantor, Guarantor):
@@ -258,7 +258,7 @@ def _measured(core: SchedulerCore, job_id: str) -> Speed | None:
     return {"mean": about["done_us"] / about["span_us"], "last": recent[-1]}
 
 
-def _names(state: State, row: int, owner: int | None) -> tuple[str, str] | tuple[None, None]:
+def names(state: State, row: int, owner: int | None) -> tuple[str, str] | tuple[None, None]:
     """Return job and program, if the caller may see them."""
     job = state.spec(row)
     return (job.job_id, job.program) if owner is None or job.user == owner else (None, None)
@@ -272,7 +272,7 @@ def node_view(core: SchedulerCore, node: int, owner: int | None, now_us: int) ->
     masks = _masks(core, node, rows, now_us)
     tenants: list[NodeTenant] = []
     for row in rows:
-        how, (name, program) = state.placed.get(row), _names(state, row, owner)
+        how, (name, program) = state.placed.get(row), names(state, row, owner)
         tenants.append(
             {
                 "job": name,
