@@ -120,3 +120,41 @@ def test_an_attach_under_another_policy_goes_on_with_all_jobs(empty: SlurmCluste
         stop(process)
     assert sorted(runs_noted(tmp_path)) == sorted(names)
     assert replayed(site) == ("", 3)
+
+
+def test_what_was_given_back_and_still_waits_is_taken_again(empty: SlurmCluster, tmp_path: Path) -> None:
+    """What ended meanwhile, what runs, and what others hold is not."""
+    site = write_site(empty, tmp_path, "ce", lease_s=600)
+    go, brief = tmp_path / "go", tmp_path / "brief"
+    (process,) = start_attached(site)
+    names = [submit(empty, tmp_path, go, "-n28") for _ in range(7)]
+    brief_one = submit(empty, tmp_path, brief, "-n28")
+    waiting = [submit(empty, tmp_path, go, "-n28") for _ in range(4)]
+    ends, by_owner = waiting[0], waiting[1]
+    try:
+        until(lambda: running(empty) == 8 and len(held(empty)) == 4, 60, log_of(tmp_path))
+        given = json.loads(typed("detach", site, "--json").stdout)
+        assert sorted(given["released"]) == sorted(waiting)
+        process.wait(60)
+        status = json.loads(typed("status", site, "--json").stdout)
+        assert (status["disagreements"], status["cohabit"]["queued"]) == ([], 0)
+        empty.run("scancel", ends)
+        empty.run("scontrol", "hold", by_owner)
+        brief.touch()
+        until(lambda: jobs_of(empty)[waiting[2]].runs, 60, "Slurm did not start what was given back")
+        (process,) = start_attached(site)
+        assert f"1 job that was given back and still waits is taken again: {waiting[3]}" in log_of(tmp_path)()
+        ours = ("cohabit:held", "cohabit:run:1")
+        until(lambda: jobs_of(empty)[waiting[3]].mark.startswith(ours), 60, log_of(tmp_path))
+        assert jobs_of(empty)[by_owner].mark == "cohabit:back"
+        go.touch()
+        until(lambda: all_over(empty, [*names, brief_one, waiting[2], waiting[3]]), 120, log_of(tmp_path))
+        assert jobs_of(empty)[waiting[3]].mark.startswith("cohabit:run:1:")
+        assert jobs_of(empty)[by_owner].held
+    finally:
+        for file in (go, brief):
+            file.touch()
+        stop(process)
+        empty.run("scancel", by_owner)
+    assert sorted(runs_noted(tmp_path)) == sorted([*names, brief_one, waiting[2], waiting[3]])
+    assert replayed(site) == ("", 1)

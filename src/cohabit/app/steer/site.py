@@ -50,7 +50,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 
 OF_FILES = ("degradation", "model", "variability")  # keys of [policy] that name files
-HELD = ("marked", "all")
+HELD, GIVEN_BACK = ("marked", "all"), ("take", "leave")
 LEAST = (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0))
 SOONEST_S = 0.5  # no manager starts a job faster
 HandIn = Callable[[Job, Launch, Extra, Mapping[str, str]], Awaitable[str]]  # with login variables; the manager's number
@@ -133,7 +133,11 @@ class SteeredSite(ABC):
     def of(cls, path: Path, tables: SteeredTables, table: SteeringTable, **own: Any) -> Self:
         """Check the common part of a file; paths are relative to it. `own`: fields that only this manager has."""
         folder, where = path.parent.absolute(), f"{path}: {cls.word}"
-        for key, value, known in (("held", table.held, HELD), ("program", table.program, PROGRAMS)):
+        for key, value, known in (
+            ("held", table.held, HELD),
+            ("given_back", table.given_back, GIVEN_BACK),
+            ("program", table.program, PROGRAMS),
+        ):
             if value not in known:
                 raise InputError(f"{key} is {value!r}", f"{where}.{key}", f"use {', '.join(known)}")
         for key, least in LEAST:
@@ -195,7 +199,12 @@ class SteeredSite(ABC):
 
     def named(self, found: Discovered) -> Discovered:
         """Return a cluster with the name that mates elsewhere use."""
-        return replace(found, terms=found.terms._replace(domain=self.domain, group_of=self.groups.find))
+        return replace(
+            found,
+            terms=found.terms._replace(
+                domain=self.domain, group_of=self.groups.find, takes_again=self.table.given_back == "take"
+            ),
+        )
 
     @abstractmethod
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:

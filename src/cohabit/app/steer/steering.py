@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,9 +36,9 @@ from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.lease import fuse_file, read_lease
+from cohabit.backend.steered.lease import fuse_file, may_hold, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
-from cohabit.backend.steered.shapes import Discovered
+from cohabit.backend.steered.shapes import Discovered, ManagerJob
 from cohabit.backend.steered.watchdog import lives, start_watchdog
 from cohabit.backend.steered.watcher import NodeFact
 from cohabit.core import columns
@@ -57,7 +57,7 @@ from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
 from cohabit.model.event import Event, JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
-from cohabit.model.job import Job
+from cohabit.model.job import GAIN, Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
 
@@ -182,6 +182,7 @@ async def _backend(
     first: Sequence[Event],
 ) -> SteeredBackend:
     """Return the back end on the manager, with the jobs and nodes of the restored core. `first`: its first events."""
+    jobs = Names(around.found.terms).ours(await jobs_of(site, around))
     backend = SteeredBackend(
         around.manager,
         found,
@@ -190,13 +191,15 @@ async def _backend(
         site.table.poll_s,
         site.table.start_within_s,
         first,
-        await _over(journal, restored.core, site, around),
+        _over(journal, restored.core, jobs),
         Fuses(fuse_file(site.lease), clock.since_boot_us),
         site.mates_within_s,
         RememberedNames(found.terms, Place(site.place).mates, restored.core.state.rows),
         around.orders,
+        lambda: may_hold(site.lease, time.time()),
     )
     backend.watcher.closings.recall(restored.core.state.windows)
+    backend.retaking.announce(jobs[name] for name in restored.core.state.rows if name in jobs)
     return backend
 
 
@@ -286,12 +289,11 @@ def get_ready(site: SteeredSite, found: Discovered) -> None:
     core.step(0, [JobSubmitted(Job("1", SECOND, partition=found.terms.partitions[0]))])
 
 
-async def _over(journal: Journal, core: SchedulerCore, site: SteeredSite, around: Around) -> set[str]:
-    """Return jobs of the manager that the journal knows and the core does not.
+def _over(journal: Journal, core: SchedulerCore, jobs: Mapping[str, ManagerJob]) -> set[str]:
+    """Return held jobs of the manager that the journal knows and the core does not.
 
-    They were given back, or ended, and are not taken twice.
+    They ended, or were given back by an earlier version, and are not taken twice.
     """
-    jobs = Names(around.found.terms).ours(await jobs_of(site, around))
     return journal.known_jobs([name for name, job in jobs.items() if job.held]) - core.state.rows.keys()
 
 
@@ -313,7 +315,8 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
         confirmed = bool(stands == columns.RUNNING)
         how = core.state.placed.get(row)
         booked_mbs = 0 if how is None else how.bandwidth_mbs
-        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]), confirmed, booked_mbs)
+        limit_us, any_nodes = int(jobs[columns.LIMIT, row]), core.state.spec(row).spread == GAIN
+        found[name] = Expected(int(attempt), bool(active), limit_us, confirmed, booked_mbs, any_nodes)
     return found
 
 
