@@ -212,13 +212,13 @@ MODULES: dict[str, Module] = {
     ),
     "outlook": _module(
         "core/test_promises.py",
-        ("np.flatnonzero(self.ends <= instant_us)", "np.flatnonzero(self.ends < instant_us)"),
+        ("np.where(self._ends <= instant_us, takes, 0)", "np.where(self._ends < instant_us, takes, 0)"),
         ("count[able].sum() - shut >= want.nodes", "count[able].sum() - shut > want.nodes"),
         ("begin_us = int(instants[enough[0]])", "begin_us = int(instants[enough[-1]])"),
     ),
     "promises": _module(
         "core/test_promises.py",
-        ("            if ends_us > one.latest_us:\n", "            if False:\n"),
+        (" and ends_us > one.latest_us)", " and False)"),
         ("if self._refused() or any(", "if any("),
         ("one.expected_us < min(one.latest_us, ends_us)", "one.expected_us < min(0, ends_us)"),
     ),
