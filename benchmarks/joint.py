@@ -27,7 +27,7 @@ from cohabit.model.event import Event, JobFinished, JobSubmitted
 from cohabit.model.job import Job
 from cohabit.model.program import profile_of
 from cohabit.model.units import SECOND
-from cohabit.reproduce.joint.plan import CAN_PLAN, OURS, PLANNED
+from cohabit.reproduce.joint.plan import OURS, PLANNED
 from cohabit.trace.programs import catalogue
 
 QUEUED, PLANNED_QUEUED = 1000, 100
@@ -129,8 +129,7 @@ def main() -> None:
         )
     print("\nplanned form, a queue of 100")
     measured("cohabit, greedy", ours, 64, 4, PLANNED_QUEUED, steps // 10)
-    if CAN_PLAN:
-        measured("cohabit, planned", ours | dict(PLANNED.keys), 64, 4, PLANNED_QUEUED, steps // 10)
+    measured("cohabit, planned", ours | dict(PLANNED.keys), 64, 4, PLANNED_QUEUED, steps // 10)
 
 
 if __name__ == "__main__":

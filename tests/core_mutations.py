@@ -124,7 +124,7 @@ MODULES: dict[str, Module] = {
     "explain_sharing": _module(
         "core/test_shared_nodes.py core/test_explain_sharing.py",
         ("if view.job(other).user == user]", "]"),
-        ("        if seconds >= 2 * size:", "        if seconds >= size:"),
+        ('if number == 1 else f"{number} {what}s"', 'if number <= 1 else f"{number} {what}s"'),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
     ),
     "explain_running": _module(
@@ -185,6 +185,18 @@ MODULES: dict[str, Module] = {
         ("        _copy(state, fact.program, SHARED, fact.owner)\n", "        pass\n"),
         ("        state.own_profiles[owner, program] = {}\n", "        pass\n"),
     ),
+    "crowding": _module(
+        "core/test_succession.py",
+        ("    state.crowded[node] = (condition, state.crowded[node][1])\n", "    pass\n"),
+        ("        if not rows:\n", "        if True:\n"),
+        ("state.jobs[NODES, row] = state.widened.pop", "_ = state.widened.pop"),
+    ),
+    "succession": _module(
+        "core/test_succession.py",
+        ("        return {row for rows in rows_on if len(rows) > 1 for row in rows}\n", "        return set()\n"),
+        ("            found.update(rows)\n", "            pass\n"),
+        ("    state.held = {row_of[row] for row in before.held}\n", ""),
+    ),
     "leaving": _module(
         "core/test_steps.py core/test_profiles_and_trials.py",
         ("            state.set_idle(node, False)\n\n\ndef node_became", "            pass\n\n\ndef node_became"),
@@ -200,13 +212,13 @@ MODULES: dict[str, Module] = {
     ),
     "outlook": _module(
         "core/test_promises.py",
-        ("np.flatnonzero(self.ends <= instant_us)", "np.flatnonzero(self.ends < instant_us)"),
+        ("np.where(self._ends <= instant_us, takes, 0)", "np.where(self._ends < instant_us, takes, 0)"),
         ("count[able].sum() - shut >= want.nodes", "count[able].sum() - shut > want.nodes"),
         ("begin_us = int(instants[enough[0]])", "begin_us = int(instants[enough[-1]])"),
     ),
     "promises": _module(
         "core/test_promises.py",
-        ("            if ends_us > one.latest_us:\n", "            if False:\n"),
+        (" and ends_us > one.latest_us)", " and False)"),
         ("if self._refused() or any(", "if any("),
         ("one.expected_us < min(one.latest_us, ends_us)", "one.expected_us < min(0, ends_us)"),
     ),

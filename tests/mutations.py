@@ -71,6 +71,8 @@ MUTANTS = (
            "Spread-n-Share: no scale that is slower than alpha allows", "core/test_spread_n_share.py"),
     Mutant("sim/machine/law.py", "total / cap) - law.latency_knee)", "total / cap))",
            "the law of contention: latency grows from the knee on", "sim/machine"),
+    Mutant("model/units.py", "if seconds < 59.5:", "if seconds < 60:",
+           "a duration of 59.7 s is said as 1 min", "model/test_durations.py", ("model",)),
     Mutant("report/metrics.py", "np.maximum(run_s, bound_s), 1.0)", "np.maximum(run_s, 1.0), 1.0)",
            "bounded slowdown: short runs count as the bound", "report", ("report", "app", "cli")),
     Mutant("trace/swf.py", "np.where(columns[9] > 0, columns[9], run_us)", "np.maximum(columns[9], run_us)",

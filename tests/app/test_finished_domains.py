@@ -112,12 +112,12 @@ def test_a_job_that_holds_its_nodes(tmp_path: Path) -> None:
     assert told[1] == (1, "it keeps 6 nodes and waits for its mates for 1 s: big:a1 is in its queue")
     assert all(at_s < 100 for at_s, _ in told)
     assert "its mate big:a1 started at the same instant" in story["summary"]
-    assert "it held nodes for 100 s" in story["summary"]
+    assert "it held nodes for 1 min 40 s" in story["summary"]
 
 
 def test_its_mate_waits_like_any_other_job(tmp_path: Path) -> None:
     story = explain_job(pair(tmp_path, BIG, SMALL), "big:a1")
-    said = "needs 4 nodes, 0 idle (1 job running); by requested times 10 nodes are free in 99 s"
+    said = "needs 4 nodes, 0 idle (1 job running); by requested times 10 nodes are free in 1 min 39 s"
     assert reasons(story)[0] == (1, said)
     assert story["sync_s"] == 0
     assert "small:b2 started at the same instant" in story["summary"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from cohabit.backend.steered.dependencies import MET, NEVER, UNMET, Others
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
-from cohabit.backend.steered.marks import BACK, HELD, Before, run_mark
+from cohabit.backend.steered.marks import BACK, HELD, NOTED, Before, run_mark
 from cohabit.backend.steered.shapes import (
     BY_ADMINISTRATOR,
     BY_CORES,
@@ -214,6 +216,36 @@ def test_left_jobs_stay_left() -> None:
     watcher.over = {"1"}
     assert look(watcher, WAITS)[1].pass_on == {"1": "has the name of an earlier job"}
     assert look(fresh(), changed(WAITS, mark=BACK))[0] == []
+
+
+def test_a_job_that_was_given_back_and_still_waits_is_taken_again() -> None:
+    watcher = fresh()
+    look(watcher, WAITS)
+    back = changed(WAITS, mark=BACK, held=False)
+    facts, wishes = look(watcher, back)
+    assert (facts, wishes.take_again) == ([], ["1"])
+    assert look(watcher, WAITS)[1].take_again == []  # held for us again
+    watcher.known["1"].park(NOTED)
+    assert look(watcher, back) == ([JobReleased("1")], Wishes(take_again=["1"]))
+
+
+@pytest.mark.parametrize(
+    ("change", "terms"),
+    [
+        ({"held": True}, {}),  # others hold it
+        ({"held": False, "special": ("asks for licences (x)",)}, {}),
+        ({"held": False, "mates": "pair"}, {}),
+        ({"held": False}, {"takes_again": False}),
+    ],
+)
+def test_a_job_that_was_given_back_is_left_if_it_is_not_as_it_was(
+    change: dict[str, Any], terms: dict[str, bool]
+) -> None:
+    watcher = fresh()
+    look(watcher, WAITS)
+    watcher.terms = watcher.terms._replace(**terms)
+    facts, wishes = look(watcher, changed(WAITS, mark=BACK, **change))
+    assert (facts, wishes.take_again) == ([JobCancelled("1")], [])
 
 
 @pytest.mark.parametrize(

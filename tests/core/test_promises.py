@@ -209,7 +209,7 @@ def test_nodes_are_shared_within_a_user_only_if_the_site_says_so() -> None:
 
 def test_why_names_the_promise() -> None:
     tell = three_busy()
-    assert "promised a start within 3.3 min" in tell.why("wide", 1)
+    assert "promised a start within 3 min 19 s" in tell.why("wide", 1)
     tell(2, submitted("late", processes=8, exclusive=True, limit_s=500.0))
     assert "would delay" in tell.why("late", 2)
     assert "job wide" in tell.why("late", 2) or "another user" in tell.why("late", 2)

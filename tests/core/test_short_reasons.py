@@ -130,9 +130,9 @@ def whole_before_a_window() -> Story:
             "j",
             1,
             "needs 2 cores on one node; 1 has that free, but jobs of other accounts are there; "
-            "promised a start within 99 s on 1 node",
+            "promised a start within 1 min 39 s on 1 node",
         ),
-        (promised, "j", 1, "needs 3 empty nodes; 1 is empty; promised a start within 3.3 min on 3 nodes"),
+        (promised, "j", 1, "needs 3 empty nodes; 1 is empty; promised a start within 3 min 19 s on 3 nodes"),
         (behind_a_promise, "late", 1, "needs 1 empty node; 1 is empty, but a start now would delay job j"),
         (whole_nodes, "j", 1, "needs 3 nodes, 1 idle"),
         (whole_behind_the_head, "late", 1, "needs 2 nodes, 1 idle; 1 job ahead of it"),

@@ -115,9 +115,9 @@ def test_why_names_the_window_its_nodes_and_when(step: Checked) -> None:
 
     assert why(0) == (
         "needs 3 nodes, 4 idle, but not for its whole requested time; "
-        "window cooling closes nodes 0-1,3 in 60.0 min for 60.0 min"
+        "window cooling closes nodes 0-1,3 in 1 h for 1 h"
     )
-    assert why(60 * 60 + 60).endswith("window cooling closes nodes 0-1,3 for another 59.0 min")
+    assert why(60 * 60 + 60).endswith("window cooling closes nodes 0-1,3 for another 59 min")
 
 
 def test_the_events_keep_their_form() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cohabit.model.records import NodeRanges, RunTable
-from cohabit.report import gantt
+from cohabit.model.units import SECOND
+from cohabit.report import gantt, gantt_heat
 from cohabit.report.metrics import ran_jobs, summarise
-from cohabit.report.series import busy_level, level, queue_level, shares_below, slice_means
+from cohabit.report.series import busy_level, ended_level, level, queue_level, round_step, shares_below, slice_means
 
 RunOf = Callable[..., RunTable]
 
@@ -62,6 +64,56 @@ def test_the_raster_averages_to_the_utilisation(crowded_run: RunTable) -> None:
     cells = gantt.raster(crowded_run, jobs, bars)
     assert cells.shape == (gantt.RASTER_ROWS, gantt.RASTER_SLICES)
     assert cells.mean() / 100 == pytest.approx(summarise(crowded_run)["utilisation"], abs=0.003)
+
+
+def test_cells_have_the_mean_of_their_jobs_and_the_user_who_had_most(run_of: RunOf) -> None:
+    """Two nodes: a job on one node beside a job on both; every row is a node, every column 1 s of 560."""
+    run = run_of([(0, 0, 280, 1), (0, 280, 560, 2)], machine=2)
+    bars = gantt.Bars(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]))
+    jobs = ran_jobs(run)
+    means = gantt.mean_raster(run, jobs, bars, run.nodes.astype(float))
+    assert means.shape == (2, gantt.RASTER_SLICES)
+    assert means[0, :280].tolist() == pytest.approx([1.0] * 280)
+    assert np.isnan(means[1, :280]).all()
+    assert means[:, 280:].ravel().tolist() == pytest.approx([2.0] * 560)
+    leaders = gantt.leading_raster(run, jobs, bars, np.array([1, 2], np.int32))
+    assert leaders[0].tolist() == [1] * 280 + [2] * 280
+    assert leaders[1].tolist() == [0] * 280 + [2] * 280
+
+
+def test_ways_and_bandwidth_booked_on_each_node(run_of: RunOf) -> None:
+    """Job 0 books 5 ways and 20 GB/s on both nodes until 100 s, job 1 another 15 ways on node 0 until 50 s."""
+    run = shared(run_of, [4, 2], [(0, 2), (0, 1)], [(0, 100), (0, 50)])
+    assert gantt_heat.booked_maps(run) == ()
+    shares = ['{"ways":5,"bandwidth_mbs":20000}', '{"ways":15,"bandwidth_mbs":0}']
+    run = replace(run, shares=shares, settings={"cluster": {"ways": 20, "bandwidth_gbs": {"1": 20.0, "4": 40.0}}})
+    ways, bandwidth = gantt_heat.booked_maps(run)
+    assert (ways.title, bandwidth.title) == ("Cache ways", "Bandwidth")
+    assert "A node has 20 ways." in ways.caption
+    found = [level_rows(one) for one in (ways, bandwidth)]
+    assert [found[0][0][at] for at in (0, 279, 280, 559)] == ["20 ways booked"] * 2 + ["5.02 ways booked"] * 2
+    assert set(found[0][1]) == {"5.02 ways booked"}  # a level of 255: within a fifth of a percent
+    assert set(found[1][0]) == set(found[1][1]) == {"20.1 GB/s booked"}
+
+
+def level_rows(one: gantt_heat.HeatMap) -> list[list[str]]:
+    """What the hover text says, node by node."""
+    trace = one.figure["data"][0]
+    columns = int(trace["z"]["shape"].split(",")[1])
+    plain = [trace["levels"][level] for level in base64.b64decode(trace["z"]["bdata"])]
+    return [plain[at : at + columns] for at in range(0, len(plain), columns)]
+
+
+def test_counts_of_ended_jobs_add_up(crowded_run: RunTable) -> None:
+    jobs = ran_jobs(crowded_run)
+    span = int(jobs.end_us.max() - jobs.submit_us.min())
+    step = round_step(span)
+    assert span / step <= 101
+    curve = ended_level(jobs, step)
+    assert curve.value[:-1].sum() == len(jobs)
+    assert round_step(40 * SECOND) == SECOND
+    assert round_step(200 * SECOND) == 2 * SECOND
+    assert round_step(10**16) == 10**14 + 1
 
 
 def test_close_looks_hold_few_bars_and_only_what_is_inside(crowded_run: RunTable) -> None:

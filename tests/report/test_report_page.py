@@ -19,7 +19,7 @@ from cohabit.model.records import RunTable
 from cohabit.report.gantt_figures import PACKABLE_JOBS, gantt_charts
 from cohabit.report.html import render_report, write_report
 from cohabit.report.metrics import summarise
-from cohabit.report.wording import GLOSSARY, duration, shown, shown_range, shown_ratio, significant, time_unit
+from cohabit.report.wording import GLOSSARY, shown, shown_range, shown_ratio, significant, time_unit
 
 RunOf = Callable[..., RunTable]
 HOSTILE = '</script><img src=x onerror=alert(1)><b>"&amp;'
@@ -87,7 +87,7 @@ def test_every_picture_has_a_place_a_label_and_a_caption(comparison_page: str) -
     assert {place["data-figure"] for place in places} == set(figures_of(comparison_page))
     assert all(place["aria-label"] for place in places)
     assert comparison_page.count("<figcaption>") == len(places)
-    assert len(places) == 9  # comparison, three Gantt charts, utilisation, queue, waits, slowdowns, users
+    assert len(places) == 13  # comparison, 3 Gantt charts, 3 of causes; used, ended, queue, waits, slowdowns, users
 
 
 def test_every_axis_of_time_names_its_unit(small_page: str) -> None:
@@ -137,8 +137,14 @@ def test_many_jobs_become_a_raster_with_close_looks(crowded_run: RunTable) -> No
         "The whole machine", "Close look: when the queue was longest",
         "Close look: around the job that waited longest", "Close look: the beginning",
     ]  # fmt: skip
-    assert charts[0].figure is not None
-    assert charts[0].figure["data"][0]["type"] == "heatmap"
+    maps = charts[0].choice
+    assert [one.title for one in maps] == ["Cores in use", "Size", "Wait", "User"]
+    for one in maps[1:]:
+        trace = one.figure["data"][0]
+        assert trace["type"] == "heatmap"
+        assert len(trace["levels"]) == (256 if one.title != "User" else 1 + 7 + 1)  # idle; seven users, and others
+    assert {len(one.figure["data"]) for one in maps[:3]} == {1}
+    assert maps[0].figure["data"][0]["type"] == "heatmap"
 
 
 def test_a_run_without_node_lists_says_so(small_run: RunTable, wide: Callable[..., RunTable]) -> None:
@@ -186,14 +192,6 @@ def test_importing_the_room_does_not_import_plotly() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0 s"), (0.25, "0.25 s"), (42, "42 s"), (840, "14 min"), (18_720, "5.2 h"), (1_209_600, "14 days")],
-)
-def test_durations_as_people_say_them(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
 def test_numbers_as_people_read_them() -> None:
     assert significant(1234.5) == "1,230"
     assert significant(0.00123456) == "0.00123"
@@ -201,8 +199,9 @@ def test_numbers_as_people_read_them() -> None:
     assert shown("count", 12345) == "12,345"
     assert shown("hours", 12345.6) == "12,346"
     assert shown("number", None) == "\u2013"
-    assert shown_range("duration", 60, 90) == "60 to 90 s"
-    assert shown_range("duration", 60, 7200) == "60 s to 2 h"
+    assert shown_range("duration", 20, 42) == "20 to 42 s"
+    assert shown_range("duration", 60, 7200) == "1 min to 2 h"
+    assert shown_range("duration", 3720, 7320) == "1 h 2 min to 2 h 2 min"
     assert shown_ratio(0.0049) == "0.0049"
     assert shown_ratio(1.5) == "1.50"
     assert [time_unit(span)[0] for span in (10, 200, 20_000, 900_000)] == ["s", "min", "h", "days"]

@@ -22,12 +22,13 @@ from cohabit.reproduce.rush.learning import Trained
 from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduction, wait_change
 from cohabit.reproduce.rush.paper import PAPER
 from cohabit.reproduce.rush.pictures import counted
+from cohabit.reproduce.rush.places import GATES
 from cohabit.reproduce.rush.plan import Sizes
 from cohabit.reproduce.rush.spells import WAYS
-from cohabit.reproduce.rush.trials import SPELLS_MIN, lasting
+from cohabit.reproduce.rush.trials import PLACED, SPELLS_MIN, lasting, noise_at
 from cohabit.reproduce.tasks import run_tasks
 from cohabit.sim.streams import stream
-from cohabit.sim.weather.constants import CONSTANTS
+from cohabit.sim.weather.constants import CONSTANTS, PLACES
 from cohabit.sim.weather.series import Noise
 from cohabit.trace.rush_programs import APPLICATIONS, TEMPERS
 from tests.cli.cli_calls import cohabit
@@ -45,6 +46,7 @@ TINY = Sizes(
     brackets=1,
     worlds=1,
     spells=1,
+    placed=1,
     learner="extra-trees",
 )
 SMALL = History(seed=5, days=30, runs_per_day=0.5, nodes=64)
@@ -234,6 +236,15 @@ def test_every_length_of_spells_has_its_rows(small: Reproduction) -> None:
     assert all(one.measured is not None for name, one in found.items() if name.endswith("makespan_pct"))
     (picture,) = (one for one in small.pictures if one.title.startswith("Waiting"))
     assert [len(one["x"]) for one in picture.figure["data"]] == [len(SPELLS_MIN)] * len(WAYS)
+
+
+def test_every_place_of_noise_has_its_rows_and_its_trials(small: Reproduction, answers: dict[str, Any]) -> None:
+    found = {one.id: one for one in small.rows if one.id.startswith(tuple(f"B-R.{place}_" for place in PLACES))}
+    assert len(found) == len(PLACES) * (1 + 3 * len(GATES))
+    assert all(one.measured is not None for name, one in found.items() if name.endswith("makespan_pct"))
+    assert {noise_at(place).noise.place for place in PLACED.values()} == set(PLACES)
+    for name in PLACED:
+        assert set(answers["rush: trials 0 1"][name][0]) == {FCFS, *GATES}
 
 
 def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:

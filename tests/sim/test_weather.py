@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -14,20 +15,21 @@ from cohabit.app.simulate import simulation
 from cohabit.app.simulate.comparison import policy_from
 from cohabit.core.core import SchedulerCore
 from cohabit.model.command import Command
+from cohabit.model.errors import InputError
 from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.telemetry import decode
 from cohabit.model.units import SECOND
 from cohabit.reproduce.rush.lab import core_of, traced
 from cohabit.sim.runs import TracedJob
 from cohabit.sim.streams import stream
-from cohabit.sim.weather.constants import CONSTANTS
+from cohabit.sim.weather.constants import CONSTANTS, PLACES, STORAGE
 from cohabit.sim.weather.counters import COLUMNS, NAMES, NodeState, Sampler
 from cohabit.sim.weather.series import Noise, Series, production
 from cohabit.sim.weather.weather import Weather, noise_nodes_of, weather_of
 from cohabit.sim.world import World
 from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, scaled
 
-SEED, NODES = 3, 64
+SEED, NODES, MANY = 3, 64, 512
 CALM = Temper("calm", "compute", 100.0, 0.1, 0.1, 0.0, 0.0, 0.0)
 TENDER = Temper("tender", "network", 100.0, 0.1, 0.1, 1.0, 1.0, 0.0)
 
@@ -198,3 +200,58 @@ def test_only_a_policy_with_a_gate_is_charged_for_canaries() -> None:
         charged[name], runs[name] = table.canary_us, (table.end_us - table.start_us).mean()
     assert charged["ce-easy"] == 0 < charged["rush"]
     assert runs["ce-easy"] < runs["rush"], "without a model nothing is delayed: only the canaries make the difference"
+
+
+def at_place(place: str, **more: object) -> Weather:
+    noise = msgspec.structs.replace(CONSTANTS.noise, place=place, heavy=1.0)  # it is never quiet
+    constants = msgspec.structs.replace(CONSTANTS, noise=noise)
+    return weather_of(SEED, MANY, by_name((TENDER,)), constants=constants, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_noise_with_a_place_slows_only_the_jobs_there_and_shows_only_there(place: str) -> None:
+    sky = at_place(place)
+    sky.pass_to(600 * SECOND)
+    each, share = CONSTANTS.places.of(place)
+    assert sky.sky.noise is not None
+    hit = sky.sky.noise.hit(20, MANY, each, share)
+    assert 0 < hit.sum() == share * MANY < MANY
+    assert all(len(set(group)) == 1 for group in hit.reshape(-1, each).tolist())
+    inside, outside = int(np.flatnonzero(hit)[0]), np.flatnonzero(~hit)
+    sky.start("there", "tender", ((inside, 1), (int(outside[0]), 1)))  # one of its nodes is enough
+    sky.start("elsewhere", "tender", ((int(outside[1]), 2),))
+    rates, alone = sky.rates(), at_place(place, noise=False)
+    alone.pass_to(600 * SECOND)
+    alone.start("elsewhere", "tender", ((int(outside[1]), 2),))
+    assert rates["there"] < 0.5 * rates["elsewhere"]
+    assert rates["elsewhere"] == pytest.approx(alone.rates()["elsewhere"], rel=0.05)
+    state = sky.node_state()
+    shown = np.broadcast_to(state.slow_io, MANY) if place == STORAGE else state.congestion
+    assert shown[hit].min() > shown[~hit].max() + 0.5
+
+
+def test_noise_moves_with_every_amount_it_holds() -> None:
+    noise = Noise(SEED, CONSTANTS.noise, 30)
+    hits = [noise.hit(step, 512, 32, 0.25) for step in range(200)]
+    assert all(one.sum() == 128 for one in hits)
+    moved = [bool((first != then).any()) for first, then in pairwise(hits)]
+    changes = [noise.at(step) != noise.at(step + 1) for step in range(199)]
+    assert sum(moved) > 20
+    assert all(change or not move for move, change in zip(moved, changes, strict=True))
+
+
+def test_a_scenario_names_a_place_and_a_mistake_is_one_sentence(tmp_path: Path) -> None:
+    scenarios = Path(__file__).parents[2] / "scenarios"
+    plain = (scenarios / "noise.toml").read_text().replace("noise_jobs.csv", str(scenarios / "noise_jobs.csv"))
+    ends = set()
+    for place in ("", *PLACES):
+        (tmp_path / "s.toml").write_text(plain.replace("[world]", f'[world]\nnoise_place = "{place}"'))
+        table, _ = simulation.run(simulation.prepare(read_scenario(tmp_path / "s.toml")))
+        ends.add(int(table.end_us.sum()))
+    assert len(ends) == 1 + len(PLACES)
+    for wrong, words in (('noise_place = "moon"', "'moon' is unknown"), ('noise_place = "node"', "has no effect")):
+        text = plain.replace("[world]", f"[world]\n{wrong}")
+        text = text if "moon" in wrong else text.replace('weather = "noise"', 'weather = "calm"')
+        (tmp_path / "s.toml").write_text(text)
+        with pytest.raises(InputError, match=words):
+            read_scenario(tmp_path / "s.toml")

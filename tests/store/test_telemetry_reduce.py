@@ -196,7 +196,7 @@ def test_a_window_handed_out_does_not_change_later() -> None:
         (None, 0, "stale: there is no window yet"),
         (0, 720_000_000, "stale: newest window ended 12 min ago"),
         (0, 6 * 3_600_000_000, "stale: newest window ended 6 h ago"),
-        (0, 5 * 86_400_000_000, "stale: newest window ended 5 days ago"),
+        (0, 5 * 86_400_000_000, "stale: newest window ended 5 d ago"),
         (0, 600_000_000, ""),
         (60_000_000, 0, ""),
         (600_000_000, 0, "stale: newest window ends 10 min from now, so a clock was set back"),

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import msgspec
 
-from cohabit.core import invariants
+from cohabit.core import checkpoint, invariants
 from cohabit.core.columns import RUNNING, STARTING, STATE
 from cohabit.core.core import SchedulerCore
-from cohabit.core.protocols import Guarantor, SharedPlacer
+from cohabit.core.protocols import Guarantor, PolicySet, SharedPlacer
+from cohabit.core.succession import succeed
 from cohabit.model import event as fact
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import CancelJob, Command, MoveJob, SetShares, StartJob, WakeAt
@@ -76,10 +77,7 @@ class Rehearsal:
         chosen = policies(*choice)
         self.cluster = cluster
         self._group_of = [group for group in cluster.groups for _ in range(group.count)]  # by node
-        self.tenancy = None
-        if isinstance(chosen.placer, SharedPlacer):
-            corrected = isinstance(chosen.partitioner, Guarantor)
-            self.tenancy = Tenancy(cluster, chosen.partitioner is not None, chosen.placer.dimensions, corrected)
+        self.tenancy = self._tenancy(chosen)
         self.core = core_of(cluster, choice, readable)
         self.twin = core_of(cluster, choice, readable=True) if twin else None
         self.probe = probe and not chosen.changing  # after every step an idle wake-up must start nothing more
@@ -98,7 +96,38 @@ class Rehearsal:
         self._batch: list[Event] = []
         self._named = 0
 
+    def _tenancy(self, chosen: PolicySet) -> Tenancy | None:
+        if not isinstance(chosen.placer, SharedPlacer):
+            return None
+        corrected = isinstance(chosen.partitioner, Guarantor)
+        return Tenancy(self.cluster, chosen.partitioner is not None, chosen.placer.dimensions, corrected)
+
     # ---- playing ----------------------------------------------------------------------------------------------------
+
+    def succeed(self, choice: Choice) -> None:
+        """Go on under other policies; what runs stays where it is, and the new policies decide at once."""
+        self._flush()
+        before, chosen = self.core, policies(*choice)
+        cluster = replace(self.cluster, sharing="exclusive" if chosen.placer.exclusive else "shared")
+        core = succeed(before, cluster, chosen, self.now_us)
+        saved = checkpoint.save(core)
+        self.core = checkpoint.load(saved, cluster, chosen)
+        assert checkpoint.save(self.core) == saved
+        invariants.check(self.core.state, self.now_us)
+        self.wake_us = FOREVER
+        self.probe = self.probe and not chosen.changing
+        self.tenancy = self._tenancy(chosen)
+        if self.tenancy is not None:
+            state = self.core.state
+            crowd = {row for _, rows in state.crowded.values() for row in rows}
+            for name, run in self.runs.items():
+                row = state.rows[name]
+                how = state.placed[row]
+                said = StartJob(name, run.attempt, how.ranges, 0, how.scale, how.cores, how.exclusive, how.ways)
+                if row not in crowd:
+                    self.tenancy.stay(said, self.jobs[name])
+        self.step([fact.Woken()])
+
 
     def play(self, deeds: Sequence[Deed]) -> None:
         """Play all deeds in order."""
@@ -140,6 +169,8 @@ class Rehearsal:
             answer = self.twin.step(self.now_us, events)
             invariants.check(self.twin.state)
             assert commands == answer, f"compiled orders {commands}, readable orders {answer}"
+        if self.tenancy is not None:
+            self.tenancy.crowded = set(self.core.state.crowded)
         for command in commands:
             self._obey(command)
         self._compare()

@@ -43,6 +43,7 @@ class Tenancy:
         self.tenants: list[dict[str, StartJob]] = [{} for _ in self.groups]
         self.masks: list[dict[str, tuple[int, int]]] = [{} for _ in self.groups]
         self.jobs: dict[str, Job] = {}
+        self.crowded: set[int] = set()  # nodes with jobs that earlier policies put together
 
     def move_in(self, start: StartJob, job: Job, least_nodes: int) -> None:
         """Record the start of a job; `least_nodes` is its footprint at scale 1."""
@@ -66,6 +67,12 @@ class Tenancy:
         for node in nodes:
             self.tenants[node][start.job_id] = start
 
+    def stay(self, start: StartJob, job: Job) -> None:
+        """Record a job that runs already."""
+        self.jobs[start.job_id] = job
+        for node in nodes_in(start.nodes):
+            self.tenants[node][start.job_id] = start
+
     def move(self, order: MoveJob) -> None:
         """Record that a running job changes its node."""
         here = [node for node, tenants in enumerate(self.tenants) if order.job_id in tenants]
@@ -85,6 +92,8 @@ class Tenancy:
     def divide(self, shares: SetShares) -> None:
         """Record a new division of the cache of these nodes."""
         for node in nodes_in(shares.nodes):
+            if node in self.crowded:
+                continue
             assert self.tenants[node], f"{shares}: no job is on node {node}"
             self.masks[node] = {name: (first, ways) for name, first, ways in shares.shares}
         named = {name for name, _, _ in shares.shares}
@@ -96,7 +105,7 @@ class Tenancy:
     def check(self) -> None:
         """Check the accounts after a step."""
         for node, (group, tenants) in enumerate(zip(self.groups, self.tenants, strict=True)):
-            if not tenants:
+            if not tenants or node in self.crowded:
                 self.masks[node] = {}
                 continue
             self._check_bookings(f"node {node}", group, tenants, len(set(self.masks[node].values())))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cohabit.app.steer.switch import Switch
 
 ABOUT = "Decide for a Grid Engine cluster; Grid Engine keeps accounts, launching and limits."
-SHORT = "On top of Grid Engine: attach, status, detach."
+SHORT = "On top of Grid Engine: attach, status, reload, detach."
 NOT_ALONE = "There is no complex that gives hosts to one job: jobs of Grid Engine's own may come beside ours."
 NOT_AGAIN = "There is no checkpointing environment of ours: a run that must stop is deleted, not queued again."
 

@@ -8,27 +8,15 @@ from itertools import groupby
 from typing import Any
 
 from cohabit.model.node_names import short_form
+from cohabit.model.units import duration
 
-DAY_S, HOUR_S, MINUTE_S = 86400, 3600, 60
+DAY_S = 86400
 NOTHING = "-"
 
 
 def span(seconds: float | None) -> str:
-    """Format a span in its two largest units: 0.4s, 42s, 2m 5s, 1h 3m, 2d 4h."""
-    if seconds is None:
-        return NOTHING
-    if seconds < 9.95:
-        return f"{max(seconds, 0):.1f}s"
-    whole = round(seconds)
-    for size, unit, smaller, small_unit in (
-        (DAY_S, "d", HOUR_S, "h"),
-        (HOUR_S, "h", MINUTE_S, "m"),
-        (MINUTE_S, "m", 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // smaller
-            return f"{whole // size}{unit} {rest}{small_unit}" if rest else f"{whole // size}{unit}"
-    return f"{whole}s"
+    """Format a span; unknown is a dash, and a clock that is a little ahead makes it no less than nothing."""
+    return NOTHING if seconds is None else duration(max(seconds, 0.0))
 
 
 def moment(at: float | None, now: float | None = None) -> str:

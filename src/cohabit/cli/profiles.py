@@ -435,6 +435,6 @@ def _instant(measured_at_us: int) -> str:
 
 
 def _age(measured_at_us: int | None) -> str:
-    from cohabit.report.wording import duration
+    from cohabit.model.units import duration
 
     return "-" if not measured_at_us else duration(max(0.0, time.time() - measured_at_us / 1e6))

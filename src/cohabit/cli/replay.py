@@ -50,12 +50,20 @@ def replay(
 
 
 def show_replayed(
-    steps: int, orders: int, difference: str, left_out: int, as_json: bool, among: dict[str, Any] | None = None
+    steps: int,
+    orders: int,
+    difference: str,
+    left_out: int,
+    as_json: bool,
+    among: dict[str, Any] | None = None,
+    stretches: int = 1,
 ) -> None:
     """Print how a replay went; `among`: the domains, and the messages they have heard of each other."""
-    skipped = f", {left_out:,} events left out" if left_out else ""
+    skipped = f" in {stretches} stretches, each under its own settings" if stretches > 1 else ""
+    skipped += f", {left_out:,} events left out" if left_out else ""
     if among is not None:
         skipped += f", {among['messages']:,} messages between {', '.join(among['domains'])}"
     text = f"{steps:,} steps, {orders:,} orders{skipped}: {f'DIFFERENT {difference}' if difference else 'identical'}"
     facts = {"identical": not difference, "difference": difference or None, "left_out": left_out}
+    facts["stretches"] = stretches
     show_result({"steps": steps, "orders": orders, **facts, **(among or {})}, as_json, text)

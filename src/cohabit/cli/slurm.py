@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cohabit.app.steer.switch import Switch
 
 ABOUT = "Decide for a Slurm cluster, or only watch it; Slurm keeps accounts, launching and limits."
-SHORT = "On top of Slurm: attach, shadow, status, detach."
+SHORT = "On top of Slurm: attach, shadow, status, reload, detach."
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +50,7 @@ def _headline(theirs: dict[str, Any]) -> str:
     "shadow",
     "Watch without touching anything, then say what the policy would have done.",
     "cohabit slurm shadow site.toml",
+    "cohabit slurm shadow site.toml --for 3d --report shadow.html",
 )
 def shadow(
     site: SITE,
@@ -57,6 +58,9 @@ def shadow(
     slower_pct: Annotated[
         float, typer.Option("--slower", help="Pessimistic case: jobs that share are so much slower (percent).")
     ] = 10.0,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Draw Slurm and the policy side by side.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Issues no command that could change anything. Ctrl-C ends it early; the next run adds to what was seen.
@@ -68,7 +72,7 @@ def shadow(
     length_s = duration_s("--for", how_long)
     if not 0 <= slower_pct <= 1000:
         raise InputError(f"{slower_pct:g} %", "--slower", "give a number from 0 to 1000")
-    found = asyncio.run(_shadow(_read(site), length_s, slower_pct / 100))
+    found = asyncio.run(_shadow(_read(site), length_s, slower_pct / 100, report))
     if as_json:
         show_json(found)
         return
@@ -90,9 +94,11 @@ def shadow(
     )
     show_gains(found, "under Slurm", f"{name}, pessimistic")
     typer.echo(found["verdict"])
+    if report is not None:
+        typer.echo(f"wrote {report}")
 
 
-async def _shadow(site: SlurmSite, length_s: float, slower: float) -> dict[str, Any]:
+async def _shadow(site: SlurmSite, length_s: float, slower: float, report: Path | None) -> dict[str, Any]:
     import time
 
     from cohabit.app.steer.slurm_shadow import judge, watch
@@ -100,4 +106,4 @@ async def _shadow(site: SlurmSite, length_s: float, slower: float) -> dict[str, 
 
     ended, stop = time.monotonic() + length_s, stop_on_signals()
     seen = await watch(site, lambda: stop.is_set() or time.monotonic() > ended, note)
-    return judge(site, await site.discover(ReadOnly(site.table.conf)), seen, slower)
+    return judge(site, await site.discover(ReadOnly(site.table.conf)), seen, slower, report)

@@ -1,4 +1,4 @@
-"""The verbs of a cluster under a resource manager: attach, status, handback, detach.
+"""The verbs of a cluster under a resource manager: attach, status, reload, handback, detach.
 
 Slurm and Grid Engine share them; `Steered` has the differences (slurm.py, gridengine.py). Nothing heavy is imported
 before a verb runs.
@@ -17,8 +17,9 @@ import typer
 from cohabit.cli.console import note, show_json, show_result, table
 from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.interrupts import first_of, stop_on_signals
-from cohabit.cli.options import AsRoot, Without, names_of
+from cohabit.cli.options import AsRoot, Without, asking, names_of
 from cohabit.cli.replay import show_replayed
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
@@ -85,6 +86,21 @@ def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[.
 
         show_result(asyncio.run(look(steered.read(site))), as_json, partial(_show, steered))
 
+    @verb("reload", "Read the site file again: another policy for a running `attach`.", call("reload"))
+    def reload(site: SITE, as_json: JSON = False) -> None:
+        """All jobs are kept. The file is checked first: a mistake changes nothing.
+
+        Only [policy] and the profiles can change while it steers; for other keys stop `attach` and start it again.
+        """
+        from cohabit.app.steer.reloading import contents_of
+        from cohabit.live.controller.place import is_there
+
+        read = steered.read(site)
+        if not is_there(read.socket):
+            raise InputError("no controller steers here", str(read.place), f"start one: {call('attach')}")
+        with asking(str(read.socket)) as client:
+            show_result(client.reload(*contents_of(read)), as_json, _say_reloaded)
+
     @verb("handback", f"If the lease is over, give held jobs back to plain {title}.", call("handback"))
     def handback(site: SITE, as_json: JSON = False) -> None:
         """For a timer: does nothing while the lease runs. Jobs that run are not touched."""
@@ -108,8 +124,20 @@ def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[.
 
     attach.__doc__ = ATTACH.format(word=steered.word, title=title)
     about = f"{steered.about} All with --json."
-    verbs = (attach, *more, status, handback, detach)
+    verbs = (attach, *more, status, reload, handback, detach)
     add_group(app, steered.word, steered.short, about, call(example), verbs=verbs)
+
+
+def _say_reloaded(found: dict[str, Any]) -> None:
+    told = f"; {found['profiles']} profiles told" if found["profiles"] else ""
+    for said in found["remarks"]:
+        note(said)
+    if not found["changed"]:
+        typer.echo(f"policy {found['policy']} goes on: nothing else in the file has changed{told}")
+        return
+    same = found["was"] == found["policy"].partition(" ")[0]
+    policy = f"other keys of policy {found['policy']}" if same else f"policy {found['was']} -> {found['policy']}"
+    typer.echo(f"{policy}: {found['waiting']} waiting and {found['running']} running jobs are kept{told}")
 
 
 def _show(steered: Steered, found: dict[str, Any]) -> None:
@@ -119,7 +147,8 @@ def _show(steered: Steered, found: dict[str, Any]) -> None:
     typer.echo(f"{steered.headline(theirs)}; {lease}{off}")
     typer.echo(f"{steered.title}: {theirs['running']} running, {theirs['held']} held, {theirs['waiting']} waiting")
     age = "" if found["view_age_s"] is None else f" ({found['view_age_s']:g} s ago)"
-    typer.echo(f"Cohabit{age}: {', '.join(f'{count} {state}' for state, count in ours.items())}")
+    under = f", policy {found['policy']}" if found["policy"] else ""
+    typer.echo(f"Cohabit{under}{age}: {', '.join(f'{count} {state}' for state, count in ours.items())}")
     if took := found["latency"]:
         parts = {"submit": "a submission is seen", "start": "a start is carried out", "end": "an end is seen"}
         keys = {f"{key}_latency_s": text for key, text in parts.items()}
@@ -160,10 +189,11 @@ def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
 def _verify(site: SteeredSite, as_json: bool) -> None:
     import asyncio
 
-    from cohabit.app.steer.steering import verify_journal
+    from cohabit.app.steer.deciding import verify_journal
 
     result = asyncio.run(verify_journal(site))
-    show_replayed(result.batches, result.commands, result.difference, result.left_out, as_json)
+    stretches = result.stretches
+    show_replayed(result.batches, result.commands, result.difference, result.left_out, as_json, stretches=stretches)
     if result.difference:
         raise typer.Exit(1)
 
@@ -175,6 +205,8 @@ async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
     service = await open_service(site, held)
     stop = stop_on_signals()
     await service.open()
+    if service.changed is not None:
+        note(f"the site file has changed since the last attach: {service.changed}")
     for text in site.warnings(service.around):
         note(text)
     note(f"steering {service.around.what} under {service.words}")

@@ -13,6 +13,7 @@ from cohabit.cli.declaring import Option, verb
 from cohabit.cli.job_words import moment
 from cohabit.cli.options import AsJson, OneJob, Server, asking
 from cohabit.model.errors import InputError
+from cohabit.model.units import duration, without_durations
 
 MOST_REASONS = 12  # shown of a delay
 
@@ -61,7 +62,6 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
 
 def _why_in_run(job: str, run: Path, as_json: bool) -> None:
     from cohabit.app.simulate.explaining import explain_job
-    from cohabit.report.wording import duration
 
     with progress("replaying up to the job's start") as advance:
         story = explain_job(run, job, advance)
@@ -73,7 +73,7 @@ def _why_in_run(job: str, run: Path, as_json: bool) -> None:
     for entry in shown:
         since = entry["at_s"] - story["submit_s"]
         reason = entry["reason"] if entry is shown[-1] else _one_scale(entry["reason"])
-        typer.echo(f"  after {duration(since):>9}  {_lines(reason, 19)}")
+        typer.echo(f"  after {duration(since):>11}  {_lines(reason, 21)}")
     _say_left_out(len(story["reasons"]) - len(shown))
     if story["how"]:
         typer.echo(f"  it then {story['how']}")
@@ -114,4 +114,4 @@ def _gist(reason: str) -> tuple[str, str, str]:
     ahead = re.search(r"(\d+) jobs? ahead", reason)
     mates = re.search(r"\bmates\b[^:]*: (.*)", reason)
     kind = " ".join(reason.split()[:2])
-    return kind, ahead[1] if ahead else "", re.sub(r"\d+ s\b", "", mates[1]) if mates else ""
+    return kind, ahead[1] if ahead else "", without_durations(mates[1]) if mates else ""

@@ -59,6 +59,9 @@ def save(core: SchedulerCore) -> bytes:
     data["window"] = None if state.window is None else telemetry.encode(state.window)
     if state.windows:
         data["windows"] = state.windows
+    if state.crowded or state.widened:
+        data["crowded"] = [[node, condition, rows] for node, (condition, rows) in state.crowded.items()]
+        data["widened"] = list(state.widened.items())
     data["coupled"] = None if state.coupled is None else msgspec.to_builtins(state.coupled)
     return msgspec.msgpack.encode(data, order="deterministic")
 
@@ -101,6 +104,8 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
     state.promises = {one.row: one for one in msgspec.convert(saved.get("promises", []), list[Promise])}
     if state.ledger is not None:
         state.ledger.load(saved["ledger"])
+    state.crowded = {node: (condition, list(rows)) for node, condition, rows in saved.get("crowded", ())}
+    state.widened = dict(map(tuple, saved.get("widened", ())))
     state.window = None if saved["window"] is None else telemetry.decode(saved["window"])
     state.coupled = None if saved["coupled"] is None else msgspec.convert(saved["coupled"], CoupledState)
     core.arrivals = list(saved["arrivals"])

@@ -6,6 +6,8 @@ calls its compiled twin (kernels/schedule.py) instead; property tests check that
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,9 +30,10 @@ PROMISES = "promises"  # policy memory of conservative backfilling: job id -> (s
 
 def decide(view: View, policies: PolicySet) -> Plan:
     """Scan the queue in order: start what fits, promise a start to the first `depth` that do not, skip others."""
-    if isinstance(policies.placer, GroupPlacer):
-        return decide_in_groups(view, policies, policies.placer)
-    if isinstance(policies.placer, SharedPlacer):
+    if not policies.placer.exclusive:
+        if isinstance(policies.placer, GroupPlacer):
+            return decide_in_groups(view, policies, policies.placer)
+        assert isinstance(policies.placer, SharedPlacer)
         return decide_on_shared_nodes(view, policies, policies.placer)
     depth, plan, timeline, idle = policies.backfill.depth, Plan(), view.timeline(), view.idle_nodes()
     queue = view.queue(policies.order)
@@ -106,8 +109,7 @@ def _start(
     plan: Plan,
 ) -> bool:
     """Start the job now if it takes nothing that is promised to another, and no gate keeps it back."""
-    placer = policies.placer
-    assert isinstance(placer, Placer)
+    placer = cast(Placer, policies.placer)
     if view.need(row) > timeline.idle.sum():
         return False
     allowed = policies.backfill.allowed(view.limit_us(row), timeline)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cohabit.core.bounds import InUse
 from cohabit.core.columns import EXPECTED
 from cohabit.core.cycles import next_cycle_us
-from cohabit.core.explain_sharing import counted, held_for, span, why_not_shared
+from cohabit.core.explain_sharing import counted, held_for, why_not_shared
 from cohabit.core.explain_windows import open_nodes, why_closed
 from cohabit.core.gating import why_kept_back
 from cohabit.core.guaranteeing import story_of
@@ -16,7 +16,7 @@ from cohabit.core.short_reasons import array_is_full, before_the_queue
 from cohabit.core.state import State
 from cohabit.core.timeline import planned
 from cohabit.core.view import View
-from cohabit.model.units import FOREVER
+from cohabit.model.units import FOREVER, span
 
 
 def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int, names_all: bool = False) -> str:

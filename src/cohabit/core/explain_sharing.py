@@ -15,7 +15,7 @@ from cohabit.core.sharing import open_kinds
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
 from cohabit.model.resources import WITHOUT_LIMIT
-from cohabit.model.units import FOREVER
+from cohabit.model.units import FOREVER, span
 
 MOST_NAMES = 3  # most jobs named in a sentence
 MOST_RUNNING = 1000  # with more running jobs it takes too long to compute when there is room
@@ -227,12 +227,3 @@ def _is(number: int) -> str:
 def counted(number: int, what: str) -> str:
     """Return a count with its noun: 1 job, 2 jobs."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def span(us: int) -> str:
-    """Return a time span in the largest unit of which there are two or more."""
-    seconds = us / 1e6
-    for size, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {name}"
-    return f"{np.round(seconds, 1 if seconds >= 10 else 3):g} s"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cohabit.core.explain_sharing import span
 from cohabit.core.view import View
 from cohabit.core.windows import first_of, in_words
 from cohabit.model.cluster import Window
 from cohabit.model.node_names import nodes_text
+from cohabit.model.units import span
 
 MOST_NAMED = 3  # windows in a sentence
 

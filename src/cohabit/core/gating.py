@@ -17,7 +17,7 @@ from cohabit.core.columns import RELEASED
 from cohabit.core.protocols import Gate, Wait
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Ranges
-from cohabit.model.units import SECOND
+from cohabit.model.units import span
 
 JOBS, UNTIL, REASON, ASKED, LENT = "jobs", "until_us", "reason", "asked_of", "lent_us"
 
@@ -97,9 +97,9 @@ def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:
     for gate in gates:
         known = view.memory.get(gate.name, {}).get(JOBS, {}).get(view.job_id(row), {})
         if known.get(UNTIL, 0) > view.now_us:
-            left_s = (known[UNTIL] - view.now_us) / SECOND
             why = "; ".join(filter(None, (known[REASON], gate.because(row, view))))
-            return f"there are nodes for it, but {why}; asked again in {left_s:.0f} s, or when nodes are free"
+            again = span(known[UNTIL] - view.now_us)
+            return f"there are nodes for it, but {why}; asked again in {again}, or when nodes are free"
     return ""
 
 

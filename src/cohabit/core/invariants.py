@@ -37,7 +37,8 @@ def check(state: State, now_us: int = 0) -> None:
             assert not nodes, f"row {row} waits but has nodes {nodes}"
             continue
         assert len(nodes) == state.jobs[NODES, row], f"row {row} asked for {state.jobs[NODES, row]}, has {len(nodes)}"
-        assert (owner[nodes] < 0).all(), f"row {row} shares nodes {nodes} with {owner[nodes]}"
+        crowded = np.isin(nodes, [node for node, (_, rows) in state.crowded.items() if row in rows])
+        assert (crowded | (owner[nodes] < 0)).all(), f"row {row} shares nodes {nodes} with {owner[nodes]}"
         owner[nodes] = row
         usable = state.kinds.eligible(state.spec(row))[0]
         assert usable[state.kinds.of_node[nodes]].all(), f"row {row} is on nodes it may not use"
@@ -98,7 +99,8 @@ def check_shared(state: State) -> None:
         assert others or (ledger.capacity[kind] - booked == ledger.free[:, index]).all(), f"class {index} miscounts"
         alone = [row for row in rows if state.placed[row].exclusive]
         assert not alone or len(rows) == 1, f"row {alone} is not alone"
-        circles = {state.trust.circle(row) for row in rows}
+        crowd = {one for node in nodes.tolist() if node in state.crowded for one in state.crowded[node][1]}
+        circles = {state.trust.circle(row) for row in rows if row not in crowd}
         assert len(circles) <= 1, f"rows {rows} share a node and do not trust each other"
     assert (seen == 1).all(), "a node is in no class or in two"
     queued, running = set(all_rows(state.queue).tolist()), set(all_rows(state.running).tolist())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cohabit.core import crowding
 from cohabit.core.columns import (
     ATTEMPT,
     ENDS,
@@ -40,6 +41,8 @@ def leave_nodes(state: State, now_us: int, row: int) -> None:
         _leave_shared_nodes(state, row)
     else:
         _leave_whole_nodes(state, now_us, row)
+    if state.crowded or state.widened:
+        crowding.left(state, row)
 
 
 def _leave_shared_nodes(state: State, row: int) -> None:
@@ -65,6 +68,8 @@ def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: in
     """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten."""
     state = applier.state
     if not 0 <= node < len(state.node_state):
+        return False
+    if crowding.stays_crowded(state, node, becomes + used):
         return False
     was = int(state.node_state[node]) if state.ledger is None else state.ledger.condition[state.ledger.class_of(node)]
     if was == becomes + used:

@@ -28,7 +28,7 @@ UP = 0
 STATES = 4  # a condition: whether the node is up, drained or down, and above that what others use of it
 DIGITS = 9  # decimals of an occupation: equal occupations must compare equal despite rounding
 _ARRAYS = ("free", "count", "kind", "up", "occupied", "first")
-_LISTS = ("nodes", "residents", "condition", "promised", "spare")
+_LISTS = ("nodes", "residents", "booked", "condition", "promised", "spare")
 _TABLES = ("by_key", "takes", "classes_of", "promised_in")
 
 
@@ -48,6 +48,7 @@ class Ledger:
         self.first = np.zeros(room, np.int64)  # lowest node number, which breaks ties
         self.nodes: list[Nodes | None] = [None] * room
         self.residents: list[tuple[int, ...]] = [()] * room  # rows, in order of arrival
+        self.booked: list[NDArray[np.int64]] = [np.zeros((0, len(dimensions)), np.int64)] * room  # by these, in order
         self.condition: list[int] = [UP] * room
         self.promised: list[tuple[int, ...]] = [()] * room  # rows of waiting jobs whose promises count on these nodes
         self.by_key: dict[Key, int] = {}
@@ -64,7 +65,7 @@ class Ledger:
 
     def classes(self) -> list[int]:
         """The classes in use."""
-        return [index for index, count in enumerate(self.count) if count]
+        return list(np.flatnonzero(self.count).tolist())
 
     def nodes_in_class(self, index: int) -> Nodes:
         """The nodes of a class in use."""
@@ -86,7 +87,8 @@ class Ledger:
 
     def wanted(self, takes: Takes) -> NDArray[np.int64]:
         """Return what such a job takes on a node of every class, by dimension; -1 where it may not run."""
-        return np.array([one or (-1,) * len(self.dimensions) for one in takes], np.int64)[self.kind].T
+        found = np.array([one or (-1,) * len(self.dimensions) for one in takes], np.int64)
+        return found[self.kind].T if len(found) > 1 else found.T.repeat(len(self.kind), axis=1)
 
     def open_to(self, classes: NDArray[np.bool_]) -> Ledger:
         """Return the same ledger, to be searched only, in which all other classes count as closed."""
@@ -313,8 +315,7 @@ class Ledger:
         else:
             self.nodes[index] = np.sort(np.concatenate([self.nodes_in_class(index), nodes]), kind="stable")
         self.class_at[nodes] = index
-        self.count[index] = len(self.nodes_in_class(index))
-        self.first[index] = self.nodes_in_class(index)[0]
+        self.count[index], self.first[index] = len(self.nodes_in_class(index)), self.nodes_in_class(index)[0]
         if came:
             self.touched.setdefault(index, []).append(nodes)
         return index
@@ -324,9 +325,9 @@ class Ledger:
         if not self.spare:
             self._grow()
         index = self.spare.pop()
-        booked = [self.takes[row][kind] for row in residents]
+        booked = np.array([self.takes[row][kind] for row in residents], np.int64).reshape(-1, len(self.dimensions))
         capacity = self.capacity[kind]
-        self.free[:, index] = capacity - np.sum(booked, axis=0, dtype=np.int64) if booked else capacity
+        self.free[:, index] = capacity - booked.sum(axis=0)
         if condition >= STATES:  # both may have come at the same time
             used = dict(zip(("cores", "memory"), used_in(condition), strict=True))
             taken = np.array([used.get(one.name, 0) for one in self.dimensions], np.int64)
@@ -337,8 +338,8 @@ class Ledger:
             for weight, whole, left in zip(self.weights, capacity, self.free[:, index], strict=True)
         )
         self.occupied[index] = round(sum(fractions), DIGITS)
-        self.kind[index], self.up[index] = kind, condition % STATES == UP
-        self.residents[index], self.condition[index], self.promised[index] = residents, condition, promised
+        self.kind[index], self.up[index], self.condition[index] = kind, condition % STATES == UP, condition
+        self.residents[index], self.booked[index], self.promised[index] = residents, booked, promised
         for row in residents:
             self.classes_of[row] += (index,)
         for row in promised:
@@ -375,6 +376,7 @@ class Ledger:
             setattr(self, name, np.concatenate([array, np.zeros_like(array)], axis=-1))
         self.nodes += [None] * old
         self.residents += [()] * old
+        self.booked += self.booked[:1] * old
         self.condition += [UP] * old
         self.promised += [()] * old
         self.spare = list(range(2 * old - 1, old - 1, -1))
@@ -394,7 +396,11 @@ class Ledger:
             ]
             for i in order
         ]
-        return {"classes": classes, "takes": [[row, takes] for row, takes in self.takes.items()]}
+        saved: dict[str, Any] = {"classes": classes, "takes": [[row, takes] for row, takes in self.takes.items()]}
+        if self.touched:
+            nodes = np.unique(np.concatenate([one for came in self.touched.values() for one in came]))
+            saved["touched"] = nodes.astype("<i4").tobytes()
+        return saved
 
     def load(self, data: dict[str, Any]) -> None:
         """Restore saved data, in a ledger made for the same cluster."""
@@ -407,6 +413,10 @@ class Ledger:
             key = (kind, condition, tuple(residents), tuple(promised[0]) if promised else ())
             self._put(key, np.frombuffer(raw, "<i4").astype(np.int32))
         self.touched = {}
+        if "touched" in data:
+            nodes = np.frombuffer(data["touched"], "<i4").astype(np.int32)
+            for index in np.unique(self.class_at[nodes]).tolist():
+                self.touched[index] = [nodes[self.class_at[nodes] == index]]
 
 
 def used_by_others(cores: int, memory_mib: int) -> int:

@@ -7,6 +7,7 @@ computed for all classes at once, because a machine of thousands of nodes has hu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -39,6 +40,25 @@ class Want(NamedTuple):
     strangers: Flags | None = None
 
 
+class Residents(NamedTuple):
+    """All jobs on the nodes of a ledger, class after class: one entry for each job of each class."""
+
+    rows: Ints
+    classes: Ints
+    first: Ints  # where those of a class begin
+    takes: Ints  # on each node, by dimension
+
+
+def residents_of(ledger: Ledger) -> Residents:
+    """List the jobs of all classes."""
+    used = [index for index in ledger.classes() if ledger.residents[index]]
+    sizes = np.array([len(ledger.residents[index]) for index in used], np.int64)
+    rows = np.fromiter(chain.from_iterable(ledger.residents[index] for index in used), np.int64, int(sizes.sum()))
+    nothing = np.zeros((0, len(ledger.dimensions)), np.int64)
+    takes = np.concatenate([nothing, *(ledger.booked[index] for index in used)])
+    return Residents(rows, np.repeat(np.array(used, np.int64), sizes), np.cumsum(sizes) - sizes, takes.T.copy())
+
+
 class Closed(NamedTuple):
     """When a job may not begin: from begin_us until before end_us, by class; such stretches of a class are disjoint."""
 
@@ -50,38 +70,43 @@ class Closed(NamedTuple):
 class Outlook:
     """The classes of a ledger and when their residents leave; `ends_us` is by row of the job table."""
 
-    def __init__(self, ledger: Ledger, ends_us: Ints, now_us: int, windows_of: Sequence[tuple[Window, ...]]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        residents: Residents,
+        ends_us: Ints,
+        now_us: int,
+        windows_of: Sequence[tuple[Window, ...]],
+    ) -> None:
         self.ledger, self.now_us, self.windows_of = ledger, now_us, windows_of
-        residents = ledger.residents
-        used = np.flatnonzero(ledger.count > 0).tolist()
-        sizes = [len(residents[index]) for index in used]
-        rows = np.fromiter(chain.from_iterable(residents[index] for index in used), np.int64, sum(sizes))
-        classes = np.repeat(np.array(used, np.int64), sizes)
-        ends = np.maximum(ends_us[rows], now_us)
-        order = np.lexsort((ends, classes))
-        self.rows, self.classes, self.ends = rows[order], classes[order], ends[order]
-        self._first = np.flatnonzero(np.diff(self.classes, prepend=-1))  # where the residents of a class begin
-        self._freed = self._released()
+        self._residents, self._ends = residents, np.maximum(ends_us[residents.rows], now_us)
+        self._windows = any(windows_of)
 
-    def _released(self) -> Ints:
-        """Return what is free on a node of its class when each resident has left, by dimension."""
-        ledger, rows = self.ledger, self.rows
-        if not len(rows):
-            return np.zeros((len(ledger.dimensions), 0), np.int64)
-        distinct, place = np.unique(rows, return_inverse=True)
-        nothing = (0,) * len(ledger.dimensions)
-        table = np.array([[one or nothing for one in ledger.takes[row]] for row in distinct.tolist()], np.int64)
-        gone = np.cumsum(table[place, ledger.kind[self.classes]].T, axis=1)
-        sizes = np.diff(np.append(self._first, len(rows)))
-        before = np.where(self._first > 0, gone[:, self._first - 1], 0)
-        freed: Ints = ledger.free[:, self.classes] + gone - np.repeat(before, sizes, axis=1)
+    @cached_property
+    def _order(self) -> Ints:
+        """The residents of each class, those first that leave first."""
+        return np.lexsort((self._ends, self._residents.classes))
+
+    @cached_property
+    def ends(self) -> Ints:
+        """When they leave, in this order."""
+        return self._ends[self._order]
+
+    @cached_property
+    def _freed(self) -> Ints:
+        """What is free on a node of its class when each of them has left, by dimension."""
+        _, classes, first, takes = self._residents
+        gone = np.cumsum(takes[:, self._order], axis=1)
+        sizes = np.diff(np.append(first, len(classes)))
+        before = np.where(first > 0, gone[:, first - 1], 0) if len(first) else gone
+        freed: Ints = self.ledger.free[:, classes] + gone - np.repeat(before, sizes, axis=1)
         return freed
 
     def room_at(self, instant_us: int) -> Ints:
         """Return what is free on a node of every class at an instant, by dimension."""
-        room = self.ledger.free.copy()
-        gone = np.flatnonzero(self.ends <= instant_us)  # the last of each class that has left has freed most
-        room[:, self.classes[gone]] = self._freed[:, gone]
+        room, (_, classes, first, takes) = self.ledger.free.copy(), self._residents
+        if len(first):
+            room[:, classes[first]] += np.add.reduceat(np.where(self._ends <= instant_us, takes, 0), first, axis=1)
         return room
 
     def free_from(self, want: Want) -> Ints:
@@ -89,14 +114,15 @@ class Outlook:
         ledger, wanted = self.ledger, self.ledger.wanted(want.takes)
         possible = (wanted[0] >= 0) & ledger.up & (ledger.count > 0)
         since = np.where(possible & (ledger.free >= wanted).all(axis=0), self.now_us, FOREVER)
-        if not len(self.rows):
+        rows, classes, starts, _ = self._residents
+        if not len(rows):
             return since
-        enough = (self._freed >= wanted[:, self.classes]).all(axis=0)
-        first = np.minimum.reduceat(np.where(enough, self.ends, FOREVER), self._first)
-        there = self.classes[self._first]
+        enough = (self._freed >= wanted[:, classes]).all(axis=0)
+        first = np.minimum.reduceat(np.where(enough, self.ends, FOREVER), starts)
+        there = classes[starts]
         since[there] = np.where(possible[there], np.minimum(since[there], first), FOREVER)
         if want.strangers is not None:
-            last = np.maximum.reduceat(np.where(want.strangers[self.rows], self.ends, self.now_us), self._first)
+            last = np.maximum.reduceat(np.where(want.strangers[rows], self._ends, self.now_us), starts)
             since[there] = np.maximum(since[there], last)
         return since
 
@@ -108,8 +134,15 @@ class Outlook:
         """
         since = self.free_from(want)
         able = np.flatnonzero(since < FOREVER)
-        closed = self._closed(since, able, want, bookings)
         count, first_us = self.ledger.count, max(self.now_us, not_before_us)
+        if not bookings and not self._windows:  # a class that is open once stays open
+            order = able[np.argsort(since[able])]
+            last = int(np.searchsorted(np.cumsum(count[order]), want.nodes))
+            if last == len(order):
+                return None
+            begin_us = max(first_us, int(since[order[last]]))
+            return begin_us, self._last_free(able[since[able] <= begin_us], since, want.nodes)
+        closed = self._closed(since, able, want, bookings)
         instants = np.unique(np.append(closed.end_us[closed.end_us > first_us], first_us))
         shut = np.zeros(len(instants), np.int64)
         for edge, sign in ((closed.begin_us, 1), (closed.end_us, -1)):
@@ -172,7 +205,7 @@ class Outlook:
         """Return when promises leave too little room on a class, beside its residents."""
         if not bookings:
             return []
-        ledger, kind, here = self.ledger, int(self.ledger.kind[index]), np.flatnonzero(self.classes == index)
+        ledger, kind, here = self.ledger, int(self.ledger.kind[index]), np.flatnonzero(self._residents.classes == index)
         wanted = np.array(want.takes[kind], np.int64)
         taken = [(max(one.begin_us, self.now_us), one.end_us, self._beside(one, kind, want)) for one in bookings]
         edges = {at for begin, end, _ in taken for at in (begin, end)} | set(self.ends[here].tolist())

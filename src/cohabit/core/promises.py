@@ -10,6 +10,7 @@ takes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple, Protocol
 
@@ -19,7 +20,7 @@ from cohabit.core.columns import EXPECTED, PROMISED, START
 from cohabit.core.cycles import Turn
 from cohabit.core.kernels.bundles import CONSERVATIVE
 from cohabit.core.ledger import Ledger, Nodes, Parts, Takes, ranges_of
-from cohabit.core.outlook import Booking, Flags, Ints, Outlook, Want
+from cohabit.core.outlook import Booking, Flags, Ints, Outlook, Residents, Want, residents_of
 from cohabit.core.timeline import planned
 from cohabit.core.view import View
 from cohabit.model.plan import Ask, Plan, Promise, Withdraw
@@ -88,6 +89,25 @@ class Passing(Protocol):
         ...
 
 
+class Open(NamedTuple):
+    """The ledger as open to a job that starts now, and how many nodes have room for it there."""
+
+    ledger: Ledger
+    room: int
+
+
+class _Known:
+    """Answers that hold for one version of a draft."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.residents: Residents | None = None
+        self.outlooks: dict[bool, Outlook] = {}  # by requested times, and by expected ones
+        self.spare: dict[int, Ints] = {}  # by row of a promise
+        self.open: dict[tuple[Takes, tuple[int, ...], int], Open] = {}  # by promises not to break, and circle
+        self.delays: dict[tuple[Takes, int, int], Delay] = {}  # by what may be delayed, and until when
+
+
 class Delay(NamedTuple):
     """An expected start that a job could delay if it starts now."""
 
@@ -103,8 +123,7 @@ class Promises:
         self._view, self._draft, self._plan = view, draft, plan
         self.kept = dict(view.promises)
         self.turn = Turn(view, None)
-        self._outlooks: tuple[int, Outlook, Outlook] | None = None
-        self._spare: dict[int, Ints] = {}
+        self._known = _Known(-1)
 
     # ---- keeping ----------------------------------------------------------------------------------------------------
 
@@ -225,7 +244,7 @@ class Promises:
         self, row: int, asks: Iterable[Ask], not_before_us: int, latest_us: int = -1
     ) -> tuple[Ask, int, int, Parts] | None:
         """Return the ask that is expected to end first, when it starts and where; not after `latest_us` if possible."""
-        view, (limits, forecast) = self._view, self._both()
+        view, limits, forecast = self._view, self._outlook(), self._outlook(expected=True)
         bookings, length_us, strangers = self._bookings(row), planned(view.limit_us(row)), view.strangers(row)
         best: tuple[tuple[bool, int, int], tuple[Ask, int, int, Parts]] | None = None
         distinct: dict[tuple[Takes, int], Ask] = {}
@@ -251,27 +270,32 @@ class Promises:
         later = [one.latest_us for one in self.kept.values() if one.latest_us > self._view.now_us]
         return min(later, default=FOREVER)
 
-    def open_to(self, row: int, takes: Takes) -> Ledger:
+    def open_to(self, row: int, takes: Takes) -> Open:
         """Return the ledger as open to a job that starts now: where it breaks no promise, beside jobs it trusts."""
-        ledger, view = self._draft.ledger(), self._view
-        strangers = view.strangers(row)
-        others = [one for one in self.kept.values() if one.row != row]
-        if not others and strangers is None:
-            return ledger
-        ends_us, wanted = view.now_us + planned(view.limit_us(row)), ledger.wanted(takes)
-        shut = np.zeros(len(ledger.count), np.bool_)
+        view, known = self._view, self._known_now().open
+        ends_us = view.now_us + planned(view.limit_us(row))
+        others = tuple(one.row for one in self.kept.values() if one.row != row and ends_us > one.latest_us)
+        about = takes, others, view.circle(row)
+        if about not in known:
+            known[about] = self._open_beside([self.kept[other] for other in others], takes, view.strangers(row))
+        return known[about]
+
+    def _open_beside(self, others: Sequence[Promise], takes: Takes, strangers: Flags | None) -> Open:
+        """Return what is open to a job that runs into these promises."""
+        ledger = self._draft.ledger()
+        shut, wanted = np.zeros(len(ledger.count), np.bool_), ledger.wanted(takes)
         for one in others:
-            if ends_us > one.latest_us:
-                marked = self._marked(one.row)
-                if strangers is not None and strangers[one.row]:
-                    shut[marked] = True
-                else:
-                    shut[marked] |= (self._spare_of(one)[:, marked] < wanted[:, marked]).any(axis=0)
+            marked = self._marked(one.row)
+            if strangers is not None and strangers[one.row]:
+                shut[marked] = True
+            else:
+                shut[marked] |= (self._spare_of(one)[:, marked] < wanted[:, marked]).any(axis=0)
         if strangers is not None:
             shut[
                 [index for index in ledger.classes() if any(strangers[other] for other in ledger.residents[index])]
             ] = True
-        return ledger.open_to(~shut) if shut.any() else ledger
+        ledger = ledger.open_to(~shut) if shut.any() else ledger
+        return Open(ledger, ledger.room(takes))
 
     def delays(self, row: int, ask: Ask, takes: Takes) -> list[Delay]:
         """Return which expected starts the job could delay; of a promised job only those promised before it, and none
@@ -282,30 +306,35 @@ class Promises:
             return []
         for one in takewhile(lambda one: one.row != row, self.kept.values()):
             if view.now_us < one.expected_us < min(one.latest_us, ends_us):
-                _, forecast = self._both()
-                ledger, needs = self._draft.ledger(), self._draft.ledger().wanted(one.ask.takes)
-                room = forecast.room_at(one.expected_us)
-                before = ledger.up & (needs[0] >= 0) & (room >= needs).all(axis=0)
-                after = (room - np.maximum(ledger.wanted(takes), 0) >= needs).all(axis=0)
-                spare = int(ledger.count[before].sum()) - one.ask.nodes
-                found.append(Delay(before & ~after, spare, one.expected_us))
+                known, about = self._known_now().delays, (takes, one.row, one.expected_us)
+                if about not in known:
+                    known[about] = self._delay(one, takes)
+                found.append(known[about])
         return found
+
+    def _delay(self, one: Promise, takes: Takes) -> Delay:
+        """Return how a job that takes this much could delay a promised start."""
+        ledger, room = self._draft.ledger(), self._outlook(expected=True).room_at(one.expected_us)
+        needs = ledger.wanted(one.ask.takes)
+        before = ledger.up & (needs[0] >= 0) & (room >= needs).all(axis=0)
+        after = (room - np.maximum(ledger.wanted(takes), 0) >= needs).all(axis=0)
+        return Delay(before & ~after, int(ledger.count[before].sum()) - one.ask.nodes, one.expected_us)
 
     def _marked(self, row: int) -> Ints:
         return np.array(self._draft.ledger().promised_in.get(row, ()), np.int64)
 
     def _spare_of(self, one: Promise) -> Ints:
         """Return what nodes have left when a promise begins, beside everything that runs or is promised then."""
-        limits, _ = self._both()
-        if one.row not in self._spare:
+        known = self._known_now().spare
+        if one.row not in known:
             begin_us = max(one.latest_us, self._view.now_us)
-            spare, ledger = limits.room_at(begin_us), self._draft.ledger()
+            spare, ledger = self._outlook().room_at(begin_us), self._draft.ledger()
             for booking in self._bookings(-1):
                 if booking.begin_us <= begin_us < booking.end_us:
                     marked = self._marked(booking.row)
                     spare[:, marked] -= np.maximum(ledger.wanted(booking.takes)[:, marked], 0)
-            self._spare[one.row] = spare
-        return self._spare[one.row]
+            known[one.row] = spare
+        return known[one.row]
 
     def _bookings(self, row: int) -> list[Booking]:
         """Return all promises but that of this row."""
@@ -316,16 +345,21 @@ class Promises:
             if one.row != row
         ]
 
-    def _both(self) -> tuple[Outlook, Outlook]:
-        """Return what is free over time by requested times, and by expected ones."""
-        if self._outlooks is None or self._outlooks[0] != self._draft.version:
-            ledger, view = self._draft.ledger(), self._view
-            limits = self._ends()
-            expected = self._expected_ends(limits)
-            windows = view.kinds.windows_of
-            both = Outlook(ledger, limits, view.now_us, windows), Outlook(ledger, expected, view.now_us, windows)
-            self._outlooks, self._spare = (self._draft.version, *both), {}
-        return self._outlooks[1:]
+    def _known_now(self) -> _Known:
+        """Return what is known of the draft as it is now."""
+        if self._known.version != self._draft.version:
+            self._known = _Known(self._draft.version)
+        return self._known
+
+    def _outlook(self, expected: bool = False) -> Outlook:
+        """Return what is free over time by requested times, or by expected ones."""
+        known, ledger, view = self._known_now(), self._draft.ledger(), self._view
+        if expected not in known.outlooks:
+            known.residents = known.residents or residents_of(ledger)
+            ends = self._ends()
+            ends = self._expected_ends(ends) if expected else ends
+            known.outlooks[expected] = Outlook(ledger, known.residents, ends, view.now_us, view.kinds.windows_of)
+        return known.outlooks[expected]
 
     def _ends(self) -> Ints:
         """Return when the jobs of the draft end by requested times, by row."""
@@ -339,18 +373,22 @@ class Promises:
 
         A job that has run for longer than expected is expected to run for another tenth of that.
         """
-        view, ends = self._view, limits.copy()
-        for row, how in view.placed.items():
-            if how.run_us:
-                begun_us = int(view.jobs[START, row])
-                end_us = begun_us + how.run_us
-                if end_us <= view.now_us:
-                    end_us = view.now_us + max((view.now_us - begun_us) // 10, SECOND)
-                ends[row] = min(int(ends[row]), end_us)
+        view, ends, (rows, runs_us) = self._view, limits.copy(), self._forecast
+        begun_us = view.jobs[START, rows]
+        late_us = view.now_us + np.maximum((view.now_us - begun_us) // 10, SECOND)
+        until_us = np.where(begun_us + runs_us <= view.now_us, late_us, begun_us + runs_us)
+        ends[rows] = np.minimum(ends[rows], until_us)
         for row, run_us in self._draft.begun.items():
             if run_us:
                 ends[row] = min(int(ends[row]), view.now_us + run_us)
         return ends
+
+    @cached_property
+    def _forecast(self) -> tuple[Ints, Ints]:
+        """The rows of running jobs with an expected run time, and these times."""
+        known = [(row, how.run_us) for row, how in self._view.placed.items() if how.run_us]
+        rows, runs_us = np.array(known, np.int64).reshape(-1, 2).T
+        return rows, runs_us
 
     def _parts_of(self, row: int) -> Parts:
         ledger = self._draft.ledger()

@@ -28,6 +28,7 @@ from cohabit.model.command import Command, SetShares
 from cohabit.model.plan import Ask, Move, Placement, Plan, Ranges, Start
 from cohabit.model.units import FOREVER
 
+NOT_KNOWN = FOREVER, -1  # room and number of starts
 IN_VAIN = 64  # after this many different jobs found no nodes, all the others are compared with the nodes at once
 
 
@@ -63,9 +64,10 @@ class SharedPass:
         self.promises.turn = self.turn
         self.depth = STRICT if self.turn.between else policies.backfill.depth
         self.choosing = placer if isinstance(placer, Choosing) else None
-        self._room: dict[Takes, int] = {}  # the most nodes that have room: an upper bound for the rest of the pass
+        # how many nodes had room when so many jobs had begun: an upper bound for the rest of the pass
+        self._room: dict[Takes, tuple[int, int]] = {}
         self._not_before: dict[int, int] = {}  # jobs kept back until a promised job is expected to start
-        self._up: NDArray[np.int64] | None = None  # nodes of each kind that take jobs
+        self._holding: dict[Takes, int] = {}  # how many nodes could hold so much if they were empty
         self._intent: Intent | None = None  # of a placement that plans
         self._trials: set[tuple[str, str, int, str]] = set()  # measuring runs of this pass: one of each is enough
 
@@ -115,16 +117,18 @@ class SharedPass:
 
     def _possible(self, row: int) -> list[Ask]:
         """Return the ways to run a job that enough nodes could hold if they were empty."""
-        ledger = self.view.ledger
-        if self._up is None:
+        return [ask for ask in self.view.asks(row, self.placer) if self._most(ask.takes) >= ask.nodes]
+
+    def _most(self, takes: Takes) -> int:
+        """Return how many nodes could hold this much if they were empty."""
+        most = self._holding.get(takes)
+        if most is None:
+            ledger = self.view.ledger
             used = ledger.up & (ledger.count > 0)
-            self._up = np.bincount(ledger.kind[used], ledger.count[used], len(ledger.capacity)).astype(np.int64)
-        possible = []
-        for ask in self.view.asks(row, self.placer):
-            holds = [bool(one) and bool((ledger.capacity[kind] >= one).all()) for kind, one in enumerate(ask.takes)]
-            if self._up[holds].sum() >= ask.nodes:
-                possible.append(ask)
-        return possible
+            up = np.bincount(ledger.kind[used], ledger.count[used], len(ledger.capacity)).astype(np.int64)
+            holds = [bool(one) and bool((ledger.capacity[kind] >= one).all()) for kind, one in enumerate(takes)]
+            most = self._holding[takes] = int(up[holds].sum())
+        return most
 
     def promised_asks(self, row: int) -> list[Ask]:
         """Return the ways to run a job that depend on free nodes only, not on what else runs there."""
@@ -161,7 +165,7 @@ class SharedPass:
             parts is None
             or self._is_tried(row, ask)
             or self.in_use.why_not(row)
-            or not self.promises.open_to(row, takes).holds(parts, takes)
+            or not self.promises.open_to(row, takes).ledger.holds(parts, takes)
         ):
             return False
         return self._begin(row, ask, takes, parts)
@@ -178,7 +182,7 @@ class SharedPass:
         for row, hopeless, aged in scan:
             if self.in_use.why_not(row) or not self.turn.may_try(row):
                 continue
-            starts = (scan.skips_none or not hopeless) and self.start(row, self._asks(row))
+            starts = (scan.skips_none or not hopeless) and not self._is_full(row) and self.start(row, self._asks(row))
             if not self.turn.tried(row, starts):
                 break
             if starts:
@@ -226,7 +230,7 @@ class SharedPass:
                 self._promise(row)
 
     def _least_regret(self, row: int, placer: Choosing) -> tuple[float, Ask, Takes, Parts] | None:
-        for cost, ask in self._priced(row, placer):
+        for cost, ask in () if self._is_full(row) else self._priced(row, placer):
             takes = open_kinds(ask, row, self.view)
             parts = self._find(row, ask, takes)
             if parts is not None:
@@ -245,12 +249,9 @@ class SharedPass:
 
     def _find(self, row: int, ask: Ask, takes: Takes) -> Parts | None:
         """Find nodes that are open to the job, so that no promise is broken or, as far as known, delayed."""
-        if self._room.get(takes, ask.nodes) < ask.nodes or self._is_tried(row, ask) or self.in_use.why_not(row):
+        if not self._has_room(row, ask, takes) or self._is_tried(row, ask) or self.in_use.why_not(row):
             return None
-        self._room[takes] = self.draft.ledger().room(takes)
-        if self._room[takes] < ask.nodes:
-            return None
-        ledger = self.promises.open_to(row, takes)
+        ledger = self.promises.open_to(row, takes).ledger
         parts = self.placer.find(row, ask, takes, ledger, self.view)
         if parts is None:
             return None
@@ -262,6 +263,22 @@ class SharedPass:
                     self._not_before[row] = max(expected_us, self._not_before.get(row, 0))
                     return None
         return parts
+
+    def _is_full(self, row: int) -> bool:
+        """Return whether the nodes that are open to the job have room for it in no way."""
+        for ask in self.view.asks(row, self.placer):
+            if self._room.get(ask.takes, NOT_KNOWN)[0] < ask.nodes:
+                continue
+            if self._has_room(row, ask, open_kinds(ask, row, self.view)):
+                return False
+        return True
+
+    def _has_room(self, row: int, ask: Ask, takes: Takes) -> bool:
+        """Return whether enough of the nodes that are open to the job have room."""
+        room, begun = self._room.get(takes, NOT_KNOWN)
+        if room >= ask.nodes and begun < len(self.draft.begun):
+            room, _ = self._room[takes] = self.draft.ledger().room(takes), len(self.draft.begun)
+        return room >= ask.nodes and self.promises.open_to(row, takes).room >= ask.nodes
 
     def _is_tried(self, row: int, ask: Ask) -> bool:
         return ask.purpose != "run" and self._trial(row, ask) in self._trials

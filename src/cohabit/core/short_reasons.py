@@ -21,7 +21,6 @@ from cohabit.core.explain_sharing import (
     named,
     nothing_may_overtake,
     promised_start,
-    span,
     tried_asks,
 )
 from cohabit.core.explain_windows import open_nodes, why_closed
@@ -31,6 +30,7 @@ from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
 from cohabit.core.state import State
 from cohabit.core.view import View
+from cohabit.model.units import span
 
 HELD = "held: it must be released first"
 MOST_LOOKED_AT = 300  # descriptions in one list

@@ -125,7 +125,7 @@ class GroupPass:
         whole = _nodes_for(takes, view.asks(group[0], placer)[-1].takes)
         ledger = self.draft.ledger()
         for row in group:
-            ledger = ledger.open_to(self.promises.open_to(row, whole).up)
+            ledger = ledger.open_to(self.promises.open_to(row, whole).ledger.up)
         parts = placer.find(group[0], asks[0], whole, ledger, view)
         if parts is None or not self._all_let_in(group, parts):
             return []
@@ -147,7 +147,7 @@ class GroupPass:
         for row in group:
             ask = self.view.asks(row, self.placer)[0]
             takes = open_kinds(ask, row, self.view)
-            parts = self.placer.join(row, ask, takes, self.promises.open_to(row, takes), self.view)
+            parts = self.placer.join(row, ask, takes, self.promises.open_to(row, takes).ledger, self.view)
             if parts is not None and self._all_let_in((row,), parts):
                 starts.append(self._start(row, ask, takes, parts))
         return starts

@@ -24,7 +24,7 @@ from cohabit.core.columns import (
     columns_of,
 )
 from cohabit.core.fairness import fair
-from cohabit.core.kernels.ladder import all_rows
+from cohabit.core.kernels.ladder import ROWS, all_rows
 from cohabit.core.kernels.moves import age_limit
 from cohabit.core.kinds import Kinds
 from cohabit.core.known_programs import known_of
@@ -92,6 +92,11 @@ class View:
     def queued(self) -> NDArray[np.int64]:
         """Rows of all queued jobs."""
         return all_rows(self._state.queue)
+
+    @property
+    def waiting(self) -> int:
+        """The number of queued jobs."""
+        return int(self._state.queue.meta[ROWS])
 
     def running(self) -> NDArray[np.int64]:
         """Rows of all running jobs, by expected end."""

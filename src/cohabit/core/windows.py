@@ -182,9 +182,6 @@ def _ledger_by(state: State, old_ledger: Ledger, old: Kinds, now_us: int) -> Led
             classes.append([kind, condition, residents, part.astype("<i4").tobytes(), *promised])
     ledger = Ledger(new, old_ledger.dimensions)
     ledger.load(saved | {"classes": classes, "takes": [[row, booked] for row, booked in takes.items()]})
-    for came in old_ledger.touched.values():
-        for index, part in _parted(np.unique(np.concatenate(came)), ledger.class_at):
-            ledger.touched.setdefault(index, []).append(part)
     return ledger
 
 

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cohabit.model.errors import InputError
 from cohabit.model.job import WORKLOAD_TYPES as WORKLOAD_TYPES
+from cohabit.model.units import span
 
 WINDOW_US = 300_000_000
 STALE_US = 2 * WINDOW_US  # an older window says too little about the present to delay a job
@@ -110,18 +111,10 @@ def staleness(newest_end_us: int | None, now_us: int) -> str:
         return "stale: there is no window yet"
     age_us = now_us - newest_end_us
     if age_us > STALE_US:
-        return f"stale: newest window ended {_minutes(age_us)} ago"
+        return f"stale: newest window ended {span(age_us)} ago"
     if age_us < -AHEAD_US:
-        return f"stale: newest window ends {_minutes(-age_us)} from now, so a clock was set back"
+        return f"stale: newest window ends {span(-age_us)} from now, so a clock was set back"
     return ""
-
-
-def _minutes(span_us: int) -> str:
-    minutes = span_us // 60_000_000
-    for size, unit in ((1440, "days"), (60, "h")):
-        if minutes >= 2 * size:
-            return f"{minutes // size} {unit}"
-    return f"{minutes} min"
 
 
 def encode(window: Window) -> bytes:

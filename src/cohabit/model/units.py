@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 SECOND = 1_000_000
@@ -11,6 +12,10 @@ DAY = 24 * HOUR
 FOREVER = 2**62  # later than any real instant, with room to add a duration without overflow
 
 _UNITS = {"us": 1, "ms": 1000, "s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY}
+_SAID = re.compile(r"-?\d[\d.]* (?:s|min(?: \d+ s)?|h(?: \d+ min)?|d(?: \d+ h)?)\b")
+_PAIRS = (  # up to how many seconds; the larger unit's size and name; the smaller one's
+    (3600, 60, "min", 1, "s"), (86400, 3600, "h", 60, "min"), (math.inf, 86400, "d", 3600, "h")
+)  # fmt: skip
 
 
 def microseconds(seconds: float) -> int:
@@ -21,6 +26,35 @@ def microseconds(seconds: float) -> int:
 def seconds(us: int) -> float:
     """Convert microseconds to seconds."""
     return us / SECOND
+
+
+def duration(seconds: float) -> str:
+    """Format a duration in its two largest units: 0.25 s, 4.2 s, 42 s, 2 min 5 s, 5 h 12 min, 3 d 4 h.
+
+    It is rounded to the smaller of them. All that people read says durations so; page/words.js has the same rule.
+    """
+    if seconds < 0:
+        text = duration(-seconds)
+        return text if text == "0 s" else f"-{text}"
+    for most, parts in ((0.995, 100), (9.95, 10)):
+        if seconds < most:
+            return f"{math.floor(seconds * parts + 0.5) / parts:g} s"
+    if seconds < 59.5:
+        return f"{math.floor(seconds + 0.5)} s"
+    fitting = (pair for pair in _PAIRS if math.floor(seconds / pair[3] + 0.5) * pair[3] < pair[0])
+    _, unit, larger, smaller_s, smaller = next(fitting)
+    whole, rest = divmod(math.floor(seconds / smaller_s + 0.5), unit // smaller_s)
+    return f"{whole} {larger} {rest} {smaller}" if rest else f"{whole} {larger}"
+
+
+def span(us: int) -> str:
+    """Format a number of microseconds as `duration` does."""
+    return duration(us / SECOND)
+
+
+def without_durations(text: str) -> str:
+    """Return a sentence without the durations in it, so that what was said twice at two instants is the same."""
+    return _SAID.sub("", text)
 
 
 def parse_duration(text: str) -> int:

@@ -6,11 +6,11 @@ import { number } from "./words.js";
 const LEFT = 44;
 const BOTTOM = 22;
 
-/** Nice numbers for an axis from 0 to most. */
-function ticks(most, wanted = 4) {
-  const rough = most / wanted || 1;
+/** Nice numbers for an axis from 0 to most; `whole`: of things that are counted. */
+function ticks(most, whole, wanted = 4) {
+  const rough = Math.max(most / wanted || 1, whole ? 1 : 0);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const step = [1, 2, whole ? 4 : 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough);
   const found = [];
   for (let at = 0; at <= most + step * 0.001; at += step) found.push(at);
   return found;
@@ -20,11 +20,11 @@ function ticks(most, wanted = 4) {
  * Lines over a common axis. `lines`: {name, colour, points: [[x, y]...], fill, dash}; `words`: what a listener hears.
  */
 export function lineChart({ lines, width = 560, height = 190, xLabel = (x) => number(x), yLabel = (y) => number(y), most = null,
-  words = "", xTicks = 5, step = false }) {
+  words = "", xTicks = 5, step = false, whole = false }) {
   const all = lines.flatMap((line) => line.points);
   const [low, high] = [Math.min(...all.map(([x]) => x)), Math.max(...all.map(([x]) => x))];
   const top = most ?? (Math.max(...all.map(([, y]) => y), 0) || 1) * 1.05;
-  const marks = ticks(top);
+  const marks = ticks(top, whole, height < 150 ? 3 : 4);
   const x = (at) => LEFT + ((at - low) / (high - low || 1)) * (width - LEFT - 8);
   const y = (at) => height - BOTTOM - (at / top) * (height - BOTTOM - 8);
   const picture = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });

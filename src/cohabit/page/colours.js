@@ -39,6 +39,12 @@ export function packedColour(hex, alpha = 255) {
   return ((alpha << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
+/** A packed colour, so much of it over a ground. */
+export function mixed(colour, ground, share) {
+  const channel = (shift) => Math.round(((colour >>> shift) & 255) * share + ((ground >>> shift) & 255) * (1 - share)) << shift;
+  return (channel(0) | channel(8) | channel(16) | (255 << 24)) >>> 0;
+}
+
 /** A canvas made sharp for this screen; returns its context in CSS pixels. */
 export function sharp(canvas, width, height) {
   const ratio = Math.min(devicePixelRatio || 1, 2);

@@ -7,6 +7,22 @@ import { percent, span } from "./words.js";
 
 const COLOURS = ["#2f7f86", "#d08a2e"];
 
+/** Every figure of two runs with its difference, and how long jobs waited in each; `few`: keys of the figures to show. */
+export function beside(told, names, few = null) {
+  const ratio = (row) => (row.values[0] && row.values[1] !== null ? row.values[1] / row.values[0] - 1 : null);
+  const columns = [{ title: "Figure", cell: (row) => row.title }, { title: names[0], number: true, cell: (row) => row.shown[0] },
+    { title: names[1], number: true, cell: (row) => row.shown[1] },
+    { title: "Difference", number: true, cell: (row) => {
+      const change = ratio(row);
+      if (change === null || Math.abs(change) < 0.0005) return "=";
+      const good = row.better === 0 ? "" : Math.sign(change) === row.better ? "better" : "worse";
+      return el("span", { class: good, text: `${change > 0 ? "+" : ""}${percent(change, 1)}${good ? ` (${good})` : ""}` });
+    } }];
+  const lines = told.waits.map((points, place) => ({ name: names[place], colour: COLOURS[place], points }));
+  return [table(columns, told.rows.filter((row) => !few || few.includes(row.key)), { caption: `${names[0]} and ${names[1]}` }),
+    el("div", {}, lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines))];
+}
+
 export async function open(root, source) {
   root.append(el("div", { class: "page-head" }, el("h1", { text: "Compare" })));
   if (source.live || source.about.runs.length < 2) {
@@ -14,25 +30,14 @@ export async function open(root, source) {
     return { title: "Compare" };
   }
   const told = await source.ask("compare");
-  const [left, right] = told.runs;
-  const ratio = (row) => (row.values[0] && row.values[1] !== null ? row.values[1] / row.values[0] - 1 : null);
-  const columns = [{ title: "Figure", cell: (row) => row.title }, { title: left, number: true, cell: (row) => row.shown[0] },
-    { title: right, number: true, cell: (row) => row.shown[1] },
-    { title: "Difference", number: true, cell: (row) => {
-      const change = ratio(row);
-      if (change === null || Math.abs(change) < 0.0005) return "=";
-      const good = row.better === 0 ? "" : Math.sign(change) === row.better ? "better" : "worse";
-      return el("span", { class: good, text: `${change > 0 ? "+" : ""}${percent(change, 1)}${good ? ` (${good})` : ""}` });
-    } }];
-  const lines = told.waits.map((points, place) => ({ name: told.runs[place], colour: COLOURS[place], points }));
+  const [figures, waits] = beside(told, told.runs);
   const charts = told.runs.map((name, place) => new Gantt(source, place));
   await Promise.all(charts.map((chart) => chart.load()));
   for (const chart of charts) {
     chart.onMove = (from, until) => charts.filter((other) => other !== chart).forEach((other) => other.show(from, until));
   }
-  root.append(card("Figures", { note: told.words }, table(columns, told.rows, { caption: `${left} and ${right}` })),
-    card("How long jobs waited", { note: "The share of jobs that waited at most so long." },
-      lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines)),
+  root.append(card("Figures", { note: told.words }, figures),
+    card("How long jobs waited", { note: "The share of jobs that waited at most so long." }, waits),
     ...charts.map((chart, place) => card(`Gantt of ${told.runs[place]}`, { id: `gantt-${place}` }, chart.root)));
   return { title: "Compare", shown: () => charts.forEach((chart) => chart.shown()), redraw: () => charts.forEach((chart) => chart.shown()),
     close: () => charts.forEach((chart) => chart.close()) };

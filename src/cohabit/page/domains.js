@@ -34,7 +34,7 @@ export async function open(root, source) {
         ["Holds are released every", coupling.release_s ? span(coupling.release_s) : "never"], ["At most held", percent(coupling.most_held)], ["Deadlock", coupling.deadlock || null]])) : null,
       coupling.groups ? card("Groups", {}, groups(coupling, source)) : null,
       coupling.past ? card("Groups of this run", {}, past(coupling, source)) : null].filter(Boolean)
-      : [card("One domain", {}, empty("This scheduler has no peers.", "Two clusters start jobs together when each names the other in its site file; docs/coscheduling.md shows how."))]));
+      : [card("One domain", {}, empty("This scheduler has no peers.", "Two clusters start jobs together when each names the other in its site file; docs/install-mates.md shows how."))]));
   };
   await load();
   root.classList.remove("view");

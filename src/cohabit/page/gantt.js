@@ -2,13 +2,16 @@
 // raster.js paints the bars.
 
 import { badge, card, el, empty, jobLink, table } from "./elements.js";
-import { packedColour, seriesColour, style } from "./colours.js";
+import { mixed, packedColour, seriesColour, style } from "./colours.js";
+import { withPlans } from "./planned.js";
 import { Raster } from "./raster.js";
-import { count, instant, lasted, nodeName, number } from "./words.js";
+import { count, instant, lasted, nodeName, number, span } from "./words.js";
 
 const LEFT = 58;
 const BOTTOM = 26;
 const LANES = 8;
+const PLANS_MS = 10000; // between two questions about what is planned
+const PALE = 0.42; // of its colour, a bar that is planned
 const FAILED = new Set(["failed", "killed", "lost"]);
 // Not every browser says when it has nothing to do.
 const whenIdle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 5 }), 30));
@@ -33,7 +36,21 @@ export class Gantt {
   }
 
   async load() {
-    this.data = await this.source.columns("gantt", this.run === null ? {} : { run: this.run });
+    this.ran = await this.source.columns("gantt", this.run === null ? {} : { run: this.run });
+    this.joined();
+  }
+
+  /** What is planned, asked for when what ran is on the screen; seldom, because the server simulates it. */
+  async plan() {
+    if (!this.source.live || performance.now() - (this.asked ?? -Infinity) < PLANS_MS) return;
+    this.asked = performance.now();
+    this.plans = await this.source.ask("gantt/planned").catch(() => null);
+    if (this.plans) this.joined();
+  }
+
+  /** What ran, with what is planned right of now. */
+  joined() {
+    this.data = this.plans ? withPlans(this.ran, this.plans) : this.ran;
     const { data } = this;
     this.least = data.from;
     this.most = Math.max(data.until, data.from + 1);
@@ -61,8 +78,9 @@ export class Gantt {
   }
 
   home() {
-    const edge = (this.most - this.least) * 0.01;
-    [this.from, this.until, this.whole] = [this.least - edge, this.most + edge, true];
+    const most = Math.min(this.most, this.ran.until + Math.max(this.ran.until - this.least, 60)); // no more of the future than of the past
+    const edge = (most - this.least) * 0.01;
+    [this.from, this.until, this.whole] = [this.least - edge, most + edge, true];
     [this.top, this.bottom] = [0, this.data.nodes];
   }
 
@@ -82,11 +100,13 @@ export class Gantt {
     this.ground = packedColour(style("--idle"));
     [this.surface, this.ink, this.font] = [style("--surface"), style("--ink-soft"), `11px ${style("--sans")}`];
     const colours = Uint32Array.from(state, (code, job) => (bad[code] ? failed : this.colours[Math.max(program[job], 0)]));
+    for (let job = this.data.real ?? state.length; job < state.length; job += 1) colours[job] = mixed(colours[job], this.ground, PALE);
     this.raster = new Raster(this.data, colours, this.lane, this.across);
     const shown = names.slice(0, 9);
     this.legend.replaceChildren(...shown.map((name, place) => el("span", {}, el("span", { class: "swatch", style: { "--colour": seriesColour(place) } }), name || "no program named")),
       names.length > 9 ? el("span", { text: `and ${names.length - 9} more programs` }) : "",
-      el("span", {}, el("span", { class: "swatch", style: { "--colour": "#b3261e" } }), "failed, killed or lost"));
+      el("span", {}, el("span", { class: "swatch", style: { "--colour": "#b3261e" } }), "failed, killed or lost"),
+      this.plans ? el("span", { text: `right of now, pale: planned, if every job takes its requested time${this.plans.left_out ? `; ${count(this.plans.left_out, "later job")} left out` : ""}${this.plans.why ? `; ${this.plans.why}` : ""}` }) : "");
   }
 
   redraw() {
@@ -156,6 +176,10 @@ export class Gantt {
     if (!this.source.live && this.run === null) {
       const x = LEFT + ((this.source.at - this.from) / (this.until - this.from)) * (width - LEFT);
       context.fillRect(Math.max(x, LEFT), 0, 1.5, height - BOTTOM);
+    }
+    if (this.plans) {
+      const x = LEFT + ((this.ran.until - this.from) / (this.until - this.from)) * (width - LEFT);
+      if (x >= LEFT && x <= width) context.fillRect(x, 0, 1.5, height - BOTTOM);
     }
   }
 
@@ -263,7 +287,10 @@ export class Gantt {
   }
 
   words(job) {
-    const { ids, programs, program, start, end, submit, state, states } = this.data;
+    const { ids, programs, program, start, end, submit, state, states, real } = this.data;
+    const named = `job ${ids[job]} · ${programs[program[job]] || "no program"}`;
+    if (job >= (real ?? ids.length)) return start[job] === this.ran.until ? `${named} · running, ends within ${span(end[job] - start[job])} by its requested time`
+      : `${named} · planned to start in ${span(start[job] - this.ran.until)}, at ${instant(start[job], this.source.clock)}, for ${span(end[job] - start[job])} at most`;
     return `job ${ids[job]} · ${programs[program[job]] || "no program"} · ${states[state[job]]} · waited ${lasted(submit[job], start[job])}, ran ${lasted(start[job], end[job])} from ${instant(start[job], this.source.clock)}`;
   }
 
@@ -273,9 +300,9 @@ export class Gantt {
   }
 
   inSight() {
-    const { start, end } = this.data;
+    const { start, end, counted } = this.data;
     let found = 0;
-    for (let job = 0; job < start.length; job += 1) if (start[job] <= this.until && end[job] >= this.from) found += 1;
+    for (let job = 0; job < (counted ?? start.length); job += 1) if (start[job] <= this.until && end[job] >= this.from) found += 1;
     return found;
   }
 
@@ -289,7 +316,7 @@ export class Gantt {
       if (!seen.has(one) && start[one] <= this.until && end[one] >= this.from && first[bar] < this.bottom && first[bar] + many[bar] > this.top) { seen.add(one); rows.push(one); }
     }
     const columns = [{ title: "Job", cell: (one) => jobLink(ids[one]) }, { title: "Program", cell: (one) => programs[program[one]] || "" }, { title: "State", cell: (one) => badge(states[state[one]]) },
-      { title: "Started", cell: (one) => instant(start[one], this.source.clock) }, { title: "Ran", number: true, cell: (one) => lasted(start[one], end[one]) }];
+      { title: "Start", cell: (one) => instant(start[one], this.source.clock) }, { title: "Length", number: true, cell: (one) => lasted(start[one], end[one]) }];
     this.list.replaceChildren(this.list.firstChild, table(columns, rows, { caption: "Jobs in sight (at most 200)" }));
   }
 
@@ -306,7 +333,8 @@ export async function open(root, source) {
     note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, fewer nodes show who lies beside whom." },
     chart.data.ids.length ? chart.root : empty("No job has run yet.")));
   root.gantt = chart;
+  chart.plan();
   let last = performance.now();
   return { title: "Gantt", shown: () => chart.shown(), redraw: () => chart.shown(), close: () => chart.close(),
-    refresh: async () => { if (!source.live) { chart.redraw(); return; } if (performance.now() - last > 2000) { last = performance.now(); await chart.load(); } } };
+    refresh: async () => { if (!source.live) { chart.redraw(); return; } if (performance.now() - last > 2000) { last = performance.now(); await chart.load(); chart.plan(); } } };
 }

@@ -118,9 +118,24 @@ function reasons(told, clock) {
     return neverRan(told.job) ? empty(`It was ${told.job.state} before it started.`) : waited < 1 ? empty("It started at once: nothing kept it waiting.")
       : told.replay ? empty(`It waited ${span(waited)}.`, "Explain replays the run up to its start and lists every reason with its numbers.") : empty("No reason was noted.");
   }
-  return el("ol", { class: "timeline" }, entries.map((entry) => el("li", {},
-    el("div", { class: "when", text: entry.at === null ? "now" : instant(entry.at, clock) }), el("div", { text: entry.why }))));
+  const when = (entry) => (entry.at === null ? "now" : entry.at < told.job.submitted_at + 1 ? "at submission" : `${span(entry.at - told.job.submitted_at)} after submission`);
+  const line = (entry) => [el("div", { class: "when", text: when(entry), title: entry.at === null ? null : instant(entry.at, clock) }), el("div", { text: entry.why })];
+  return el("ol", { class: "timeline" }, folded(entries).map(([first, ...more]) => el("li", {}, line(first), more.length
+    ? el("details", {}, el("summary", { text: `${count(more.length, "more time")} with other numbers, the last ${when(more.at(-1))}` }), more.map(line)) : null)));
 }
+
+/** Reasons that follow each other and differ only in numbers are one. */
+function folded(entries) {
+  const groups = [];
+  for (const entry of entries) {
+    if (groups.length && shape(groups.at(-1)[0].why) === shape(entry.why)) groups.at(-1).push(entry);
+    else groups.push([entry]);
+  }
+  return groups;
+}
+
+const DURATION = /-?\d[\d.]* (?:s|min(?: \d+ s)?|h(?: \d+ min)?|d(?: \d+ h)?)\b/g;
+const shape = (why) => why.replace(DURATION, "").replace(/\d[\d.,]*/g, "#").replace(/\b(nodes|cores|jobs|ways|are)\b/g, (word) => ({ are: "is" })[word] ?? word.slice(0, -1));
 
 function speeds(segments, clock) {
   if (!segments || segments.length < 1) return null;

@@ -13,6 +13,7 @@ const VIEWS = [
   ["predictions", "Predictions", () => import("./predictions.js")],
   ["domains", "Domains", () => import("./domains.js")],
   ["compare", "Compare", () => import("./compare.js")],
+  ["whatif", "What if", () => import("./whatif.js")],
 ];
 const main = document.getElementById("main");
 const session = new Session();
@@ -46,7 +47,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show
 
 function tabs(current) {
   const about = source.about;
-  const bare = { domains: about && !about.coupled, compare: about && (source.live || about.runs.length < 2) };
+  const bare = { domains: about && !about.coupled, compare: about && (source.live || about.runs.length < 2), whatif: about && (source.live || about.coupled) };
   document.getElementById("tabs").replaceChildren(...VIEWS.filter(([name]) => !bare[name] || name === current).map(([name, title]) => el("a", {
     href: `#/${name}`, text: title, "aria-current": name === current ? "page" : null,
   })));

@@ -3,7 +3,7 @@
 import { card, choice, el } from "./elements.js";
 import { HeatMap } from "./heat.js";
 import { JobList, submitButton } from "./jobs.js";
-import { legend, lineChart } from "./charts.js";
+import { lineChart } from "./charts.js";
 import { count, instant, number, percent, span } from "./words.js";
 
 function tile(label, value, more, share = null) {
@@ -37,13 +37,14 @@ function tiles(seen) {
 
 function flow(told, clock) {
   const at = (place) => told.from + place * told.step_s;
-  const line = (name, colour, values, more = {}) => ({ name, colour, points: values.map((value, place) => [at(place), value]), ...more });
-  const ended = line(`Jobs ended in each ${span(told.step_s)}`, "#2f7f86", told.ended, { fill: true });
-  const waiting = line("Jobs waiting", "#d08a2e", told.waiting, { dash: "5 3" });
+  const panel = (title, colour, values, words) => el("div", {}, el("h3", { text: title }),
+    lineChart({ lines: [{ name: title, colour, points: values.map((value, place) => [at(place), value]), fill: true }], width: 400, height: 118, whole: true,
+      xLabel: (x) => instant(x, clock), words, xTicks: 3, step: true }));
   const total = sum(told.ended);
-  const words = `Throughput from ${instant(told.from, clock)}: ${count(total, "job")} ended, ${number(told.waiting_at_end)} waiting at the end.`;
-  return el("div", {}, lineChart({ lines: [ended, waiting], width: 400, height: 215, xLabel: (x) => instant(x, clock), words, xTicks: 3, step: true }),
-    legend([ended, waiting]), el("p", { class: "hover", text: words }));
+  const words = `From ${instant(told.from, clock)}: ${count(total, "job")} ended, ${number(told.waiting_at_end)} waiting at the end.`;
+  return el("div", {}, panel(`Jobs ended in each ${span(told.step_s)}`, "#2f7f86", told.ended, `${count(total, "job")} ended.`),
+    panel("Jobs waiting", "#d08a2e", told.waiting, `At most ${number(Math.max(...told.waiting))} waiting, ${number(told.waiting_at_end)} at the end.`),
+    el("p", { class: "hover", text: words }));
 }
 
 export async function open(root, source) {
@@ -75,7 +76,7 @@ export async function open(root, source) {
       el("div", { class: "aside" }, submitButton(source))),
     numbers,
     el("div", { class: "two-thirds" }, card("Nodes", { aside: pick }, heat.root)),
-    el("div", { class: "third" }, card("Throughput", {}, throughput)),
+    el("div", { class: "third" }, card("Throughput and queue", {}, throughput)),
     card("Queue", { aside: el("a", { href: "#/jobs", text: "All jobs" }) }, list.box, list.pager));
   series();
   return {

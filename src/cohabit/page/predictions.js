@@ -1,7 +1,7 @@
 // What the scheduler expects: who slows whom, whether the machine is calm now, and the counters behind that.
 
 import { card, el, empty, jobLink, table } from "./elements.js";
-import { count, lasted, number, percent } from "./words.js";
+import { count, lasted, number, percent, ranges } from "./words.js";
 
 const EXPECTED = { none: "no variation", little: "a little variation", variation: "variation" };
 const BY = { KnownPairs: "measured pairs", PredictedPairs: "a trained model", ProfiledPairs: "profiles and the law of a shared cache" };
@@ -17,6 +17,19 @@ function matrix(told) {
         cells[row].map((cell, column) => el("td", { title: cell === null ? "unknown" : `${name} beside ${programs[column]}: ${cell} %`,
           style: { "--heat": String(cell === null ? 0 : Math.log1p(Math.max(cell, 0)) / Math.log1p(most)) }, text: cell === null ? "?" : number(cell) }))))))),
   el("p", { class: "hover", text: `Percent, by ${BY[told.by] || told.by}.${told.left_out ? ` ${count(told.left_out, "more program")} left out.` : ""}` }));
+}
+
+/** The jobs that run now beside others: by whom each is slowed, as expected, and the speed it is measured to have. */
+function together(groups) {
+  if (!groups.length) return empty("No job runs beside another just now.", "Where jobs share nodes, this shows who slows whom.");
+  const called = (one) => (one.job ? jobLink(one.job) : "a job of another user");
+  const rows = groups.flatMap((group) => group.jobs.map((one, place) => ({ group, one, first: place === 0 })));
+  const by = ({ group, one }) => group.jobs.map((other, place) => [other, one.slowed_percent[place]]).filter(([other]) => other !== one)
+    .map(([other, percents], place) => [place ? ", " : "", percents === null ? "? by " : `${number(percents)} % by `, called(other)]);
+  const columns = [{ title: "Nodes", cell: ({ group, first }) => (first ? ranges(group.nodes) : "") }, { title: "Job", class: "short", cell: ({ one }) => called(one) }, { title: "Program", cell: ({ one }) => one.program || "" },
+    { title: "Slowed, expected", class: "why", cell: (row) => el("span", {}, by(row)) }, { title: "Expected in all", number: true, cell: ({ one }) => (one.expected === null ? "–" : `${one.expected.toFixed(2)}×`) },
+    { title: "Speed measured", number: true, cell: ({ one }) => (one.measured ? `${percent(one.measured.last)} of alone` : "–") }];
+  return table(columns, rows, { caption: "Jobs that share nodes now" });
 }
 
 function gate(told) {
@@ -53,7 +66,8 @@ export async function open(root, source) {
     const told = await source.ask("predictions");
     const past = source.live ? JSON.parse(await source.text("slowdowns")) : told.slowdowns;
     body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Predictions" })),
-      card("Who slows whom", {}, matrix(told.matrix)),
+      ...(told.together ? [card("Who slows whom now", { note: "Of the jobs that share nodes. Each pair is judged by itself; in all, it is as booked: cores, ways and bandwidth. A question mark: a program has no profile. The speed is measured where a policy keeps promises." }, together(told.together))] : []),
+      card(told.together ? "Who would slow whom" : "Who slows whom", {}, matrix(told.matrix)),
       ...told.gates.map((one) => card("Variability now", {}, gate(one))),
       ...(told.gates.length ? [] : [card("Variability now", {}, empty("The variability gate is off.", "With the policy rush and a trained model, jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
       card("Counters behind it", {}, counters(told.counters)), ...[points(past)].filter(Boolean));

@@ -10,22 +10,18 @@ export function percent(share, digits = 0) {
   return share === null || share === undefined || !Number.isFinite(share) ? "–" : `${(100 * share).toFixed(digits)} %`;
 }
 
-/** 2 min 5 s, and 2 min rather than 2 min 0 s. */
-function units(large, one, small, other) {
-  return small ? `${large} ${one} ${small} ${other}` : `${large} ${one}`;
-}
+const PAIRS = [[3600, 60, "min", 1, "s"], [86400, 3600, "h", 60, "min"], [Infinity, 86400, "d", 3600, "h"]];
 
-/** A span in its two largest units. */
+/** A span in its two largest units, as `duration` of model/units.py says it: 0.25 s, 4.2 s, 42 s, 2 min 5 s, 3 d 4 h. */
 export function span(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
-  if (Math.abs(seconds) < 0.05) return "0 s";
-  if (seconds < 0) return `-${span(-seconds)}`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return units(Math.floor(whole / 60), "min", whole % 60, "s");
-  if (whole < 86400) return units(Math.floor(whole / 3600), "h", Math.floor((whole % 3600) / 60), "min");
-  return units(Math.floor(whole / 86400), "d", Math.floor((whole % 86400) / 3600), "h");
+  if (seconds < 0) { const text = span(-seconds); return text === "0 s" ? text : `-${text}`; }
+  for (const [most, parts] of [[0.995, 100], [9.95, 10]]) if (seconds < most) return `${Math.floor(seconds * parts + 0.5) / parts} s`;
+  if (seconds < 59.5) return `${Math.floor(seconds + 0.5)} s`;
+  const [, unit, larger, part, smaller] = PAIRS.find(([most, , , one]) => Math.floor(seconds / one + 0.5) * one < most);
+  const count = Math.floor(seconds / part + 0.5);
+  const [whole, rest] = [Math.floor(count / (unit / part)), count % (unit / part)];
+  return rest ? `${whole} ${larger} ${rest} ${smaller}` : `${whole} ${larger}`;
 }
 
 /** How long something has lasted; a clock that is a little ahead makes it no less than nothing. */

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PICTURES: dict[str, Callable[[figures.Groups], figures.Figure | None]] = {
     "utilisation": figures.utilisation_figure,
+    "throughput": figures.throughput_figure,
     "queue": figures.queue_figure,
     "waits": figures.wait_figure,
     "slowdowns": figures.slowdown_figure,
@@ -40,7 +41,8 @@ def colours(dark: bool) -> dict[str, str]:
 def draw_runs(kind: str, runs: Sequence[RunTable], dark: bool) -> plotly.graph_objects.Figure | None:
     """One of PICTURES, or the Gantt chart of the first run; None where there is nothing to draw."""
     if kind == GANTT:
-        return _drawn(gantt_charts(runs[0])[0].figure, dark)
+        chart = gantt_charts(runs[0])[0]
+        return _drawn(chart.choice[0].figure if chart.choice else chart.figure, dark)
     return _drawn(PICTURES[kind](by_policy(runs)), dark)
 
 

@@ -16,12 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import RunTable
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration
 from cohabit.report.against_alone import job_slowdowns, known_of_all, promises, run_ratios, slowed
 from cohabit.report.intervals import Comparison
 from cohabit.report.metrics import ran_jobs
 from cohabit.report.predicted import compared_rows
-from cohabit.report.series import Level, busy_level, horizon, pooled, queue_level, shares_below
+from cohabit.report.series import (
+    Level,
+    busy_level,
+    ended_level,
+    horizon,
+    pooled,
+    queue_level,
+    round_step,
+    shares_below,
+)
 from cohabit.report.wording import GLOSSARY, LOG_TICKS_S, shown, time_unit
 
 Figure = dict[str, Any]
@@ -180,7 +189,22 @@ def queue_figure(groups: Groups) -> Figure:
     runs = _first_of_each(groups)
     slices = OVERLAY_SLICES if len(runs) > 1 else None
     levels = {policy: queue_level(run, ran_jobs(run), slices) for policy, run in runs.items()}
-    figure = _over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0)
+    return _of_whole_jobs(_over_time(levels, _longest_span_us(runs), "jobs waiting", "%{y:.4~g} waiting", 1.0), levels)
+
+
+def throughput_figure(groups: Groups) -> Figure:
+    """Jobs that ended in each interval of a round length; the first repeat of each policy."""
+    runs = _first_of_each(groups)
+    span_us = _longest_span_us(runs)
+    step_us = round_step(span_us)
+    levels = {policy: ended_level(ran_jobs(run), step_us) for policy, run in runs.items()}
+    each = f"jobs ended in each {duration(step_us / SECOND)}"
+    figure = _over_time(levels, span_us, each, "%{y:,d} jobs ended", 1.0)
+    return _of_whole_jobs(figure, levels)
+
+
+def _of_whole_jobs(figure: Figure, levels: Mapping[str, Level]) -> Figure:
+    """The figure with an axis of whole numbers."""
     figure["layout"]["yaxis"] |= {"tickformat": ",~r"}
     if max(float(curve.value.max()) for curve in levels.values()) <= 5:
         figure["layout"]["yaxis"] |= {"dtick": 1}

@@ -20,6 +20,7 @@ MAX_LANES = 20_000  # pieces of jobs on single nodes, if nodes are shared
 EPSILON = 1e-9
 MAX_NODES = 128  # rows of a detail window, so that a job on one node stays visible
 RASTER_ROWS, RASTER_SLICES = 160, 560
+IDLE = 0.005  # a cell that is used less passes for idle
 
 
 @dataclass(frozen=True)
@@ -143,23 +144,51 @@ def lanes(run: RunTable, bars: Bars) -> Lanes:
     )
 
 
-def raster(run: RunTable, jobs: RanJobs, bars: Bars) -> NDArray[np.uint8]:
-    """Percent of cores in use, node groups (rows) x time slices (columns), exact means over each cell."""
+def core_share(run: RunTable, bars: Bars) -> Floats:
+    """Return the share of a node's cores that the job of each bar uses on each of its nodes."""
+    return run.cores[bars.row] / np.maximum(run.nodes[bars.row], 1) * run.cluster_nodes / max(run.cluster_cores, 1)
+
+
+def cells(run: RunTable, jobs: RanJobs, bars: Bars, weight: Floats) -> Floats:
+    """Return the summed weights of bars, node groups (rows) x time slices (columns), exact means over each cell."""
     rows, slices = min(run.cluster_nodes, RASTER_ROWS), RASTER_SLICES
     origin, span = horizon(jobs)
     height, width = run.cluster_nodes / rows, span / slices
-    per_node = run.cores[bars.row] / np.maximum(run.nodes[bars.row], 1)
-    share = per_node * run.cluster_nodes / max(run.cluster_cores, 1)
     up = covered(bars.first / height, (bars.first + bars.count) / height, rows)
     along = covered((run.start_us[bars.row] - origin) / width, (run.end_us[bars.row] - origin) / width, slices)
     changes = np.zeros((rows + 1) * (slices + 1))
     for line, part in up:
-        weight = share * part
+        here = weight * part
         for column, amount in along:
-            changes += np.bincount(line * (slices + 1) + column, weights=weight * amount, minlength=len(changes))
-    cells = changes.reshape(rows + 1, slices + 1).cumsum(axis=0).cumsum(axis=1)[:rows, :slices]
-    percent: NDArray[np.uint8] = np.rint(np.clip(cells * 100, 0, 100)).astype(np.uint8)
+            changes += np.bincount(line * (slices + 1) + column, weights=here * amount, minlength=len(changes))
+    return changes.reshape(rows + 1, slices + 1).cumsum(axis=0).cumsum(axis=1)[:rows, :slices]
+
+
+def raster(run: RunTable, jobs: RanJobs, bars: Bars) -> NDArray[np.uint8]:
+    """Percent of cores in use, node groups (rows) x time slices (columns)."""
+    percent: NDArray[np.uint8] = np.rint(np.clip(cells(run, jobs, bars, core_share(run, bars)) * 100, 0, 100)).astype(
+        np.uint8
+    )
     return percent
+
+
+def mean_raster(run: RunTable, jobs: RanJobs, bars: Bars, value: Floats) -> NDArray[np.float64]:
+    """Return the mean of a value of jobs in each cell, weighted with the cores they use there; NaN where it is idle."""
+    share = core_share(run, bars)
+    busy, total = cells(run, jobs, bars, share), cells(run, jobs, bars, share * value[bars.row])
+    return np.where(busy < IDLE, np.nan, total / np.maximum(busy, IDLE))
+
+
+def leading_raster(run: RunTable, jobs: RanJobs, bars: Bars, group: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """Return which group (of every job: 1 and up) used most of each cell; 0 where it is idle."""
+    most = np.full((min(run.cluster_nodes, RASTER_ROWS), RASTER_SLICES), IDLE)
+    found = np.zeros(most.shape, np.uint8)
+    for number in np.unique(group[bars.row]).tolist():
+        own = bars.take(group[bars.row] == number)
+        used = cells(run, jobs, own, core_share(run, own))
+        found[used > most] = number
+        most = np.maximum(most, used)
+    return found
 
 
 def detail_windows(run: RunTable, jobs: RanJobs, bars: Bars) -> list[tuple[Window, Bars]]:

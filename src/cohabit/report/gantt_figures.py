@@ -8,23 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import STATUS_NAMES, RunTable
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration
 from cohabit.report.figures import SERIES, Figure, colour, layout, packed, safe
 from cohabit.report.gantt import (
     MAX_BARS,
-    RASTER_ROWS,
-    RASTER_SLICES,
     Bars,
     Lanes,
     detail_windows,
     lanes,
     packed_bars,
-    raster,
     recorded_bars,
 )
-from cohabit.report.metrics import RanJobs, ran_jobs
+from cohabit.report.gantt_heat import HeatMap, heat_maps
+from cohabit.report.metrics import ran_jobs
 from cohabit.report.series import horizon
-from cohabit.report.wording import duration, time_unit
+from cohabit.report.wording import time_unit
 
 GROUPS = SERIES - 1  # groups with a colour of their own; the rest share a neutral one
 PACKABLE_JOBS = 3000  # without node lists, longer runs are not laid out
@@ -32,11 +30,12 @@ PACKABLE_JOBS = 3000  # without node lists, longer runs are not laid out
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture, what to call it and how to read it; `figure` is None where there is only text."""
+    """One picture, what to call it and how to read it; `figure` is None where there is only text, or a choice."""
 
     title: str
     caption: str
     figure: Figure | None
+    choice: tuple[HeatMap, ...] = ()  # the same in several colours, of which one is shown
 
 
 def gantt_charts(run: RunTable) -> list[Chart]:
@@ -61,7 +60,7 @@ def gantt_charts(run: RunTable) -> list[Chart]:
                 "by side, each as high as its share of the cores; gaps are idle cores."
             )
         return [Chart("Every job", words + " Drag to zoom in, double-click to go back." + remark, figure)]
-    charts = [Chart("The whole machine", _raster_caption(run, span), _raster_figure(run, jobs, bars))]
+    charts = [Chart("The whole machine", "", None, heat_maps(run, jobs, bars, leading_groups(run, run.workload.user)))]
     for window, inside in detail_windows(run, jobs, bars):
         times = (window.from_us - origin, window.until_us - origin)
         figure, by = _bar_figure(run, inside, origin, times, (window.first_node, window.nodes))
@@ -77,41 +76,6 @@ def gantt_charts(run: RunTable) -> list[Chart]:
     return charts
 
 
-def _raster_caption(run: RunTable, span_us: int) -> str:
-    rows = min(run.cluster_nodes, RASTER_ROWS)
-    group = run.cluster_nodes / rows
-    nodes = "one node" if group <= 1 else f"about {group:.3g} nodes"
-    return (
-        f"Each cell is {nodes} over {duration(span_us / SECOND / RASTER_SLICES)}; the darker (in the dark theme, the "
-        "brighter), the more of its cores were in use. Drag to zoom in, double-click to go back; choose a close look "
-        "to see single jobs."
-    )
-
-
-def _raster_figure(run: RunTable, jobs: RanJobs, bars: Bars) -> Figure:
-    cells = raster(run, jobs, bars)
-    _, span = horizon(jobs)
-    unit, size = time_unit(span / SECOND)
-    width, height = span / SECOND / size / cells.shape[1], run.cluster_nodes / cells.shape[0]
-    trace: Figure = {
-        "type": "heatmap",
-        "z": packed(cells),
-        "x0": width / 2,
-        "dx": width,
-        "y0": height / 2 - 0.5,
-        "dy": height,
-        "zmin": 0,
-        "zmax": 100,
-        "colorscale": [[0, "@heat0"], [0.5, "@heat1"], [1, "@heat2"]],
-        "colorbar": {"title": {"text": "cores in use (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-        "hovertemplate": f"around node %{{y:.0f}}, %{{x:.2f}} {unit}<br>%{{z}} % of cores in use<extra></extra>",
-    }
-    plan = layout(460, f"time since the first submission ({unit})", "node")
-    plan["xaxis"] |= {"range": [0, span / SECOND / size], "showgrid": False}
-    plan["yaxis"] |= {"range": [-0.5, run.cluster_nodes - 0.5], "showgrid": False, "tickformat": ",d"}
-    return {"data": [trace], "layout": plan}
-
-
 def _grouping(run: RunTable) -> tuple[str, NDArray[np.int32], list[str]]:
     """Return the grouping to colour by: programs where a handful are known, else users, else how jobs ended."""
     jobs = run.workload
@@ -124,7 +88,7 @@ def _grouping(run: RunTable) -> tuple[str, NDArray[np.int32], list[str]]:
     return "how it ended", run.status.astype(np.int32), list(STATUS_NAMES)
 
 
-def _leading(run: RunTable, group: NDArray[np.int32]) -> list[int]:
+def leading_groups(run: RunTable, group: NDArray[np.int32]) -> list[int]:
     """The groups with the most work, by the workload alone, so that all charts of a page colour them alike."""
     known = group >= 0
     work = (run.workload.processes * (run.workload.run_us / SECOND))[known]
@@ -140,7 +104,7 @@ def _bar_figure(
     """Bars of nodes x time, one trace per colour group; times are since the origin, lines are (first, how many)."""
     unit, size = time_unit((times[1] - times[0]) / SECOND)
     by, group, names = _grouping(run)
-    leading = _leading(run, group)
+    leading = leading_groups(run, group)
     traces, shown = [], lanes(run, bars)
     for place, number in enumerate(leading):
         inside = shown.take(group[shown.row] == number)

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cohabit.model.records import RunTable
+from cohabit.model.units import duration
 from cohabit.report.against_alone import slowed
 from cohabit.report.intervals import Comparison
 from cohabit.report.metrics import Metric
-from cohabit.report.wording import duration, jobs_of, shown
+from cohabit.report.wording import jobs_of, shown
 
 Summary = Mapping[str, Metric]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -19,6 +20,7 @@ from cohabit.model.records import RunTable
 from cohabit.report import figures
 from cohabit.report.against_alone import known_of_all
 from cohabit.report.gantt_figures import gantt_charts
+from cohabit.report.gantt_heat import HeatMap, booked_maps
 from cohabit.report.headline import one_run, several_runs
 from cohabit.report.html_tables import (
     cards,
@@ -33,6 +35,7 @@ from cohabit.report.intervals import Comparison, by_policy, compare
 from cohabit.report.metrics import summarise
 from cohabit.report.predicted import compared_rows
 from cohabit.report.variation import by_program, first_policy_norms
+from cohabit.report.waiting import cause_figures
 from cohabit.report.wording import unbroken
 from cohabit.whole_files import replacing
 
@@ -43,7 +46,12 @@ CONTENT_POLICY = (
 INTERVAL_SEED = 20_240_229  # so that the same runs always give the same page
 
 UTILISATION_WORDS = "How much of the machine was in use; below 100 % while jobs wait means that none of them fitted."
+THROUGHPUT_WORDS = "Counted in intervals of equal length; where the queue stays long, this is what the machine can do."
 QUEUE_WORDS = "Jobs submitted and not yet started; a line that keeps rising means more work than the machine can do."
+CAUSE_WORDS = (
+    "Counted from the table of the run at equally spaced instants. A node that was down or closed counts as free. "
+    "The scheduler's own reasons for one job: cohabit why JOB --run DIR."
+)
 WAIT_WORDS = (
     "Read a point as: this share of all jobs waited at most that long; jobs that waited less than 1 s are at the "
     "left edge."
@@ -105,6 +113,13 @@ class Page:
     def add_section(self, title: str, *content: str) -> None:
         self.parts.append(f"<section><h2>{escaped(title)}</h2>{''.join(content)}</section>")
 
+    def add_pair(self, *sections: tuple[str, str]) -> None:
+        """Add sections that lie beside each other where there is room."""
+        self.parts.append('<div class="pair">')
+        for title, content in sections:
+            self.add_section(title, content)
+        self.parts.append("</div>")
+
 
 def write_report(
     runs: Sequence[RunTable],
@@ -165,21 +180,21 @@ def add_pictures(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     repeats = " The first repeat of each policy is shown." if any(len(group) > 1 for group in groups.values()) else ""
     better = " Higher and further left is better." if len(groups) > 1 else ""
     _gantt(page, groups)
-    for title, figure, label, words in (
-        ("Utilisation over time", figures.utilisation_figure(groups), "Cores in use over time", UTILISATION_WORDS),
-        ("Queue length over time", figures.queue_figure(groups), "Jobs waiting over time", QUEUE_WORDS),
-    ):
-        page.add_section(title, page.picture(figure, label, words + repeats))
+    used = page.picture(figures.utilisation_figure(groups), "Cores in use over time", UTILISATION_WORDS + repeats)
+    page.add_section("Utilisation over time", used)
+    ended = page.picture(figures.throughput_figure(groups), "Jobs that ended over time", THROUGHPUT_WORDS + repeats)
+    queue = page.picture(figures.queue_figure(groups), "Jobs waiting over time", QUEUE_WORDS + repeats)
+    page.add_pair(("Jobs that ended", ended), ("Jobs that wait", queue))
+    why = cause_figures({policy: runs[0] for policy, runs in groups.items()})
+    if why:
+        maps = [HeatMap(policy, CAUSE_WORDS + repeats, figure) for policy, figure in why.items()]
+        page.add_section("What jobs waited for", _coloured(page, "What jobs waited for", maps, "Policy"))
     waits = page.picture(figures.wait_figure(groups), "Distribution of waits", WAIT_WORDS + better)
     alone = known_of_all(run for group in groups.values() for run in group)
     of_slowdowns = SLOWDOWN_WORDS + (SLOWDOWN_ALONE if alone else ".")
     slowed = page.picture(figures.slowdown_figure(groups), "Distribution of slowdowns", of_slowdowns + better)
-    page.parts.append('<div class="pair">')
-    page.add_section("How long jobs waited", waits)
-    page.add_section(
-        "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down", slowed
-    )
-    page.parts.append("</div>")
+    of_slowing = "How much waiting and neighbours slowed jobs down" if alone else "How much waiting slowed jobs down"
+    page.add_pair(("How long jobs waited", waits), (of_slowing, slowed))
     promised = figures.promise_figure(groups)
     if promised is not None:
         page.add_section(
@@ -200,15 +215,42 @@ def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
             page.panels += 1
             label = chart.title if len(groups) == 1 else f"{policy}: {chart.title[0].lower()}{chart.title[1:]}"
             content = f'<p class="caption">{escaped(chart.caption)}</p>'
-            if chart.figure is not None:
+            if chart.choice:
+                content = _coloured(page, label, chart.choice)
+            elif chart.figure is not None:
                 content = page.picture(chart.figure, f"{label}: nodes over time", chart.caption)
-            pressed = "true" if shown_first else "false"
-            buttons.append(
-                f'<button type="button" aria-controls="{name}" aria-pressed="{pressed}">{escaped(label)}</button>'
-            )
+            buttons.append(_button(name, label, shown_first))
             panels.append(f'<div id="{name}"{"" if shown_first else " hidden"}>{content}</div>')
     choices = f'<div class="choices" role="group" aria-label="What to show">{"".join(buttons)}</div>'
     page.add_section("Who had which nodes", choices if len(panels) > 1 else "", *panels)
+    booked = [
+        one if len(groups) == 1 else replace(one, title=f"{policy}: {one.title[0].lower()}{one.title[1:]}")
+        for policy, runs in groups.items()
+        for one in booked_maps(runs[0])
+    ]
+    if booked:
+        title = "Cache ways and bandwidth booked"
+        page.add_section(title, _coloured(page, title, booked, "What is drawn"))
+
+
+def _button(panel: str, label: str, pressed: bool) -> str:
+    """A button that shows one panel instead of the others of its row."""
+    state = "true" if pressed else "false"
+    return f'<button type="button" aria-controls="{panel}" aria-pressed="{state}">{escaped(label)}</button>'
+
+
+def _coloured(page: Page, label: str, maps: Sequence[HeatMap], asked: str = "Colour by") -> str:
+    """One heat map in several colours, of which one is shown."""
+    first = page.panels
+    page.panels += len(maps)
+    buttons = [_button(f"gantt{first + place}", one.title, place == 0) for place, one in enumerate(maps)]
+    panels = [
+        f'<div id="gantt{first + place}"{" hidden" if place else ""}>'
+        f"{page.picture(one.figure, f'{label} by {one.title.lower()}: nodes over time', one.caption)}</div>"
+        for place, one in enumerate(maps)
+    ]
+    row = f'<div class="choices minor" role="group" aria-label="{asked}"><span>{asked}</span>{"".join(buttons)}</div>'
+    return (row if len(maps) > 1 else "") + "".join(panels)
 
 
 def _inline_json(value: Any) -> str:

@@ -40,11 +40,23 @@
     for (const trace of figure.data) if (trace.type === "heatmap") trace.showscale = false;
   }
 
+  // Cells of a heat map hold levels of one byte; the words of each level are stored once.
+  function worded(figure) {
+    for (const trace of figure.data) {
+      if (!trace.levels) continue;
+      const [rows, columns] = trace.z.shape.split(",").map(Number);
+      const bytes = atob(trace.z.bdata);
+      trace.text = Array.from({ length: rows }, (_, row) => Array.from({ length: columns }, (_, column) => trace.levels[bytes.charCodeAt(row * columns + column)]));
+      delete trace.levels;
+    }
+  }
+
   function draw(place) {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue("--" + name).trim();
     const figure = themed(figures[place.dataset.figure], style);
     const layout = figure.layout;
+    worded(figure);
     layout.height += legendHeight(figure, place.clientWidth);
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour("ink") };

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cohabit.model.records import RunTable
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration
 from cohabit.report.intervals import Interval, bootstrap_interval, by_policy
 from cohabit.report.metrics import ran_jobs, summarise
 from cohabit.report.series import busy_level, horizon
-from cohabit.report.wording import duration, time_unit
+from cohabit.report.wording import time_unit
 from cohabit.whole_files import replacing
 
 TITLE = "Utilisation over time and mean wait, by policy"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.model.records import WAITING, RunTable
+from cohabit.model.units import SECOND
 from cohabit.report.metrics import RanJobs, ran_jobs
 
 Floats = NDArray[np.float64]
@@ -18,6 +19,10 @@ Ints = NDArray[np.int64]
 
 EXACT_STEPS = 1200  # up to this many changes every step is kept
 SLICES = 600  # otherwise the mean over this many slices
+MOST_STEPS = 100  # intervals in which jobs are counted
+ROUND_S = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,19 @@ def queue_level(run: RunTable, jobs: RanJobs, slices: int | None = None) -> Leve
     begin = np.concatenate((jobs.submit_us, still))
     end = np.concatenate((jobs.start_us, np.full(len(still), origin + span)))
     return level(begin, end, np.ones(len(begin)), origin, span, slices)
+
+
+def round_step(span_us: int) -> int:
+    """The shortest round interval of which at most MOST_STEPS cover the span."""
+    return next((step * SECOND for step in ROUND_S if span_us <= MOST_STEPS * step * SECOND), span_us // MOST_STEPS + 1)
+
+
+def ended_level(jobs: RanJobs, step_us: int) -> Level:
+    """How many jobs ended in each interval since the first submission."""
+    origin, span = horizon(jobs)
+    steps = span // step_us + 1
+    found = np.bincount((jobs.end_us - origin) // step_us, minlength=steps)
+    return Level(np.arange(steps + 1, dtype=np.float64) * step_us, np.append(found, found[-1]).astype(np.float64))
 
 
 def shares_below(values: Floats, low: float, points: int = 300) -> tuple[Floats, Floats]:

@@ -9,14 +9,14 @@ import math
 import re
 from dataclasses import dataclass
 
+from cohabit.model.units import duration
 from cohabit.report.metrics import Metric
 
 MISSING = "\u2013"
 _UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0), ("days", 86400.0))
-LOG_TICKS_S = (
-    (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (6 * 3600, "6 h"), (86400, "1 day"),
-    (7 * 86400, "1 week"), (30 * 86400, "30 days"), (365 * 86400, "1 year"),
-)  # fmt: skip
+LOG_TICKS_S = tuple(
+    (at, duration(at)) for at in (1, 10, 60, 600, 3600, 21600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
+)
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,6 @@ def significant(value: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def duration(seconds: float) -> str:
-    """Seconds in the unit a person would choose: 42 s, 14 min, 5.2 h, 3.1 days."""
-    for limit, size, unit in ((120, 1.0, "s"), (7200, 60.0, "min"), (172800, 3600.0, "h")):
-        if abs(seconds) < limit:
-            return f"{significant(seconds / size)} {unit}"
-    return f"{significant(seconds / 86400)} days"
-
-
 def shown(kind: str, value: Metric) -> str:
     """A metric's value as text."""
     if value is None:
@@ -163,7 +155,8 @@ def shown_range(kind: str, low: float, high: float) -> str:
     """Two values as one range, with their unit once where it is the same."""
     left, right = shown(kind, low), shown(kind, high)
     number, _, unit = left.partition(" ")
-    return f"{number} to {right}" if unit and right.endswith(f" {unit}") else f"{left} to {right}"
+    same = unit and right.partition(" ")[2] == unit and " " not in unit
+    return f"{number} to {right}" if same else f"{left} to {right}"
 
 
 def shown_ratio(ratio: float) -> str:
@@ -173,7 +166,8 @@ def shown_ratio(ratio: float) -> str:
 
 def unbroken(sentence: str) -> str:
     """The sentence with numbers and their units kept on one line."""
-    return re.sub(r"(?<=\d) (?=(?:%|s|min|h|days|jobs?|nodes?|cores)\b|%)", "\u00a0", sentence)
+    kept = r"(?<=\d) (?=(?:%|s|min|h|d|jobs?|nodes?|cores)\b|%)|(?<=\d (?:h|d)) (?=\d)|(?<=\d min) (?=\d)"
+    return re.sub(kept, "\u00a0", sentence)
 
 
 def time_unit(span_s: float) -> tuple[str, float]:

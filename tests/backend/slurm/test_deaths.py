@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.steer.deciding import verify_journal
 from cohabit.app.steer.slurm_site import read_slurm_site
-from cohabit.app.steer.steering import verify_journal
 from tests.backend.slurm.steering import (
     attached,
     jobs_of,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,7 +68,13 @@ def test_what_would_have_been(tmp_path: Path) -> None:
         text_output.nodes(recorded("22.05-nodes.txt")), text_output.partitions(recorded("22.05-partitions.txt")),
         text_output.config(recorded("22.05-config.txt")), ["all"],
     )  # fmt: skip
-    said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, four_jobs(), 0.5)
+    page = tmp_path / "shadow.html"
+    said = judge(read_slurm_site(site_file(tmp_path, "cs")), found, four_jobs(), 0.5, page)
+    text = page.read_text()
+    assert "3 policies ran 4 jobs" in text.replace("\u00a0", " ")
+    for words in ("Slurm: every job", "cs: every job", "cs, pessimistic: every job"):
+        assert words in text
+    assert re.search(r"Run time against alone.*?<td[^>]*>1<.*?<td[^>]*>1<.*?<td[^>]*>1\.5<", text, re.DOTALL)
     assert said["slurm"] == {"mean_wait_s": 150.0, "mean_turnaround_s": 250.0, "node_hours": round(400 / 3600, 4)}
     assert said["policy"]["mean_wait_s"] == 0  # there is space for all at once
     assert said["policy"]["mean_turnaround_s"] == 100

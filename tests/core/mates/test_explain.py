@@ -56,7 +56,7 @@ def test_running_jobs_and_holds_are_told_apart() -> None:
     core.step(6 * SECOND, [JobStarted("r", 1)])
     submit(core, "x", 3, at_s=6)
     held = "6 nodes held for job m and job n, which wait for their mates"
-    text = f"needs 3 nodes, 1 idle (1 job running, {held}); by requested times 3 nodes are free in 96 s"
+    text = f"needs 3 nodes, 1 idle (1 job running, {held}); by requested times 3 nodes are free in 1 min 36 s"
     assert why(core, "x") == text  # r's two nodes and the idle one
 
 

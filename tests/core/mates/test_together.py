@@ -114,6 +114,19 @@ def test_a_mate_that_refused_is_not_asked_again_until_it_says_more() -> None:
     assert messages[1] <= messages[0] + 4  # not two for each of the eighty passes
 
 
+@pytest.mark.parametrize("scheme", [YY, AA])
+def test_a_mate_that_is_not_submitted_is_not_asked_in_every_pass(scheme: Scheme) -> None:
+    pair_of_one = (("a", 10, 1, 100, 100), ("b", 1000, 1, 100, 100))
+    others = tuple(("a", 20 + 20 * index, 1, 5, 5) for index in range(40))
+    messages = []
+    for jobs in (pair_of_one, (*pair_of_one, *others)):
+        run = build(pair(scheme, scheme, jobs, ((0, 1),)), check=True)
+        run.run()
+        assert starts_of(run)["0"][0] == starts_of(run)["1"][0] == 1000 * SECOND
+        messages.append(run.messages)
+    assert messages[1] <= messages[0] + 4  # not two for each of the eighty passes
+
+
 FIGURE_2 = (("a", 0, 6, 100, 100), ("b", 10, 6, 100, 100), ("b", 0, 6, 100, 100), ("a", 10, 6, 100, 100))
 
 
@@ -451,7 +464,7 @@ def test_why_says_what_the_mates_keep_a_job_waiting_for() -> None:
     core = core_a()
     core.step(0, [submitted("1", 4, mates=GROUP)])
     text = why_waiting(core.state, core.policies, "1", 90 * SECOND)
-    assert text == "it keeps 4 nodes and waits for its mates for 90 s: b:2 is not submitted yet"
+    assert text == "it keeps 4 nodes and waits for its mates for 1 min 30 s: b:2 is not submitted yet"
     assert core.state.coupled is not None
     core.state.coupled.protocol.groups["g"].views["b"].heard_us = 40 * SECOND  # and not since
     text = why_waiting(core.state, core.policies, "1", 90 * SECOND)

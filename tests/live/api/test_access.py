@@ -73,11 +73,13 @@ def test_jobs_of_others_are_neither_seen_nor_touched(server: Server) -> None:
 @as_root
 def test_what_is_for_operators_is_refused_to_users(server: Server) -> None:
     window = {"name": "w", "nodes": "0", "begin": 0, "end": 9e9}
+    contents = {"folder": "/etc/cohabit", "tables": "{}"}
     for method, path, body in (
         ("GET", "/v1/audit", None), ("POST", "/v1/nodes/0/drain", None), ("POST", "/v1/nodes/0/resume", None),
-        ("POST", "/v1/windows", window), ("DELETE", "/v1/windows/w", None),
+        ("POST", "/v1/windows", window), ("DELETE", "/v1/windows/w", None), ("POST", "/v1/reload", contents),
     ):  # fmt: skip
         assert other(server, method, path, body).status == 403
+    assert server.ask("POST", "/v1/reload", contents).status == 409  # a controller of one machine has no such file
     job = other(server, "POST", "/v1/jobs", {"command": ["true"], "hold": True, "limit_s": 60}).body["job"]
     assert other(server, "PATCH", f"/v1/jobs/{job}", {"limit_s": 50}).status == 200
     assert other(server, "PATCH", f"/v1/jobs/{job}", {"limit_s": 70}).status == 403

@@ -38,7 +38,8 @@ def test_a_dry_run_tells_the_start_that_why_tells() -> None:
     assert tell.run(1, "wide", "compact", processes=32, exclusive=True, limit_s=1000.0) is None
     promise = tell.core.state.promises[tell.core.state.rows["wide"]]
     assert (seen.start_us, seen.nodes) == (promise.expected_us, [0, 1, 2, 3])
-    what, within, expected = "needs 4 empty nodes; 1 is empty", "promised a start within 16.6 min", "expected in 99 s"
+    what, expected = "needs 4 empty nodes; 1 is empty", "expected in 1 min 39 s"
+    within = "promised a start within 16 min 39 s"
     assert seen.why == f"{what}; {within} on 4 nodes, {expected}"
     assert tell.why("wide", 1).startswith(what)
     assert tell.why("wide", 1).endswith(f"{within} on 4 nodes, {expected}")

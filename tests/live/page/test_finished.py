@@ -16,7 +16,7 @@ from tests.live.page.browsing import PHONE, Tab
 pytestmark = pytest.mark.system
 NewTab = Callable[..., Tab]
 Runs = tuple[Path, Path, Path]
-VIEWS = ("", "jobs", "jobs/3", "nodes", "nodes/0", "gantt", "programs", "predictions", "domains", "compare")
+VIEWS = ("", "jobs", "jobs/3", "nodes", "nodes/0", "gantt", "programs", "predictions", "domains", "compare", "whatif")
 
 
 @contextmanager
@@ -106,6 +106,20 @@ def test_two_runs_side_by_side(runs: Runs, tab: NewTab) -> None:
         one.page.get_by_role("button", name="exclusive: fcfs + easy").click()
         one.view("")
         one.see("exclusive")
+
+
+def test_a_run_is_simulated_again_with_another_policy(runs: Runs, tab: NewTab) -> None:
+    with viewed(runs[0]) as link:
+        one = tab().open(link)
+        one.view("whatif", "select")
+        one.see("simulated in")
+        figures = one.page.locator("table", has_text="Mean turnaround")
+        same = figures.locator("tbody tr .number:last-child").all_inner_texts()
+        assert set(same) == {"="}, "the run's own settings give its own figures"
+        one.page.locator("#whatif-policy").select_option("ce-easy")
+        one.see("fcfs + easy: simulated in")
+        alone = one.page.locator("tr", has_text="Run time against alone").locator(".number").nth(1).inner_text()
+        assert float(alone) == pytest.approx(1.0, abs=0.001), "jobs alone on their nodes run as fast as alone"
 
 
 def test_domains_of_a_coupled_run(runs: Runs, tab: NewTab) -> None:

@@ -77,6 +77,25 @@ def test_a_node_shows_bandwidth_against_what_it_has(divided: Divided, tab: NewTa
     assert said == "node 0 · shared · 2 of 2 cores · 2 of 9 ways · 5.5 of 20 GB/s · 2 jobs"
 
 
+def test_who_slows_whom_among_the_jobs_that_run(divided: Divided, tab: NewTab) -> None:
+    """Both jobs of the node are named with what each does to the other; the speed is that of the loop."""
+    (found,) = divided.server.ask("GET", "/v1/page/predictions").body["together"]
+    assert found["nodes"] == [0]
+    assert {one["job"] for one in found["jobs"]} == {"slow", "fast"}
+    for place, one in enumerate(found["jobs"]):
+        assert one["slowed_percent"][place] is None
+        assert one["slowed_percent"][1 - place] >= 0
+        assert one["expected"] >= 1
+        assert 0 < one["measured"]["last"] <= 2
+    one = tab().open(link_of(divided.server))
+    one.view("predictions", "caption:has-text('share nodes now')")
+    rows = one.page.locator("table", has_text="Speed measured").locator("tbody tr")
+    first, second = (row["job"] for row in found["jobs"])
+    assert f"% by {second}" in rows.nth(0).inner_text()
+    assert f"% by {first}" in rows.nth(1).inner_text()
+    assert rows.count() == 2
+
+
 def test_a_job_shows_what_it_was_promised_and_what_it_keeps(divided: Divided, tab: NewTab) -> None:
     one = tab().open(link_of(divided.server))
     one.view("jobs/slow", ".verdict")

@@ -8,6 +8,7 @@ from typing import Any
 from cohabit.app.advise.gains import in_words
 from cohabit.app.advise.stretches import LEAST_STRETCHES
 from cohabit.app.advise.today import MOST_OFF, NEARLY_EMPTY
+from cohabit.model.units import duration
 
 CATALOGUE = "sns12"
 SITE = "site"  # today's rule, where a scenario of the site states it
@@ -64,7 +65,7 @@ def opening(facts: Mapping[str, Any]) -> list[str]:
             "The log has no waits, so that today's cannot be checked in the simulation (sacct's column Start has them)."
         )
         return said
-    log, now = _time(told["log_wait_s"]), _time(told["simulated_wait_s"])
+    log, now = duration(told["log_wait_s"]), duration(told["simulated_wait_s"])
     off = "" if told["off_pct"] is None else f" ({told['off_pct']:+.0f} %)"
     verdict = "that is today" if told["believed"] else f"more than {100 * MOST_OFF:.0f} % off"
     said.append(
@@ -111,8 +112,8 @@ def words_for(
         f"{facts['jobs_simulated']:,} jobs of the log, with {facts['repeats']} draws of programs, on {facts['nodes']} "
         f"nodes of {facts['cores']} cores. Jobs before a stretch fill the machine and are not counted.{memory}",
         f"Today is taken to be {base}: {EXPLAINED[base]}. In the mixed case jobs wait "
-        f"{_time(by_key['mixed', base]['mean_wait_s'])} and are back after "
-        f"{_time(by_key['mixed', base]['mean_turnaround_s'])} on average.",
+        f"{duration(by_key['mixed', base]['mean_wait_s'])} and are back after "
+        f"{duration(by_key['mixed', base]['mean_turnaround_s'])} on average.",
         "Assumed, as no log says it: what programs ask of cache and memory. Each user's kinds of jobs run programs of "
         f"the {CATALOGUE} catalogue: gentle ones only (at most {GENTLE_GBS:g} GB/s), all (mixed), or greedy ones only "
         f"(at least {GREEDY_GBS:g} GB/s); the scheduler has measured them before.",
@@ -164,9 +165,3 @@ def _gain(case: Mapping[str, Any]) -> str:
 def _percent(change: Mapping[str, float | None]) -> str:
     bounds = "" if change["low"] is None else f" (95 %: {change['low']:+.0f} to {change['high']:+.0f} %)"
     return f"{change['mean']:+.0f} %{bounds}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -111,6 +111,10 @@ class Client:
         """Drain or resume a node, by its number or its name."""
         return self._ask("POST", f"/nodes/{quoted(str(node))}/{action}")
 
+    def reload(self, folder: str, tables: str) -> View:
+        """Let a controller on top of a resource manager go on under another site file; return what has changed."""
+        return self._ask("POST", "/reload", {"folder": folder, "tables": tables})
+
     def coscheduling(self, job: str = "") -> View:
         """Return how jobs with mates in other domains are treated, or one of them."""
         return self._ask("GET", "/coscheduling", query={"job": job or None})

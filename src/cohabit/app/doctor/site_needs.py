@@ -10,10 +10,10 @@ from pathlib import Path
 from cohabit.app.doctor.needs import Row, offers_here, offers_of_cluster, rows_of
 from cohabit.app.serve.serving import policies_of
 from cohabit.app.serve.site_file import read_site
+from cohabit.app.steer.deciding import policies_of as steered_policies_of
 from cohabit.app.steer.gridengine_site import read_gridengine_site
 from cohabit.app.steer.site import SteeredSite
 from cohabit.app.steer.slurm_site import read_slurm_site
-from cohabit.app.steer.steering import policies_of as steered_policies_of
 from cohabit.model.errors import InputError
 
 MANAGERS: dict[str, Callable[[Path], SteeredSite]] = {"slurm": read_slurm_site, "gridengine": read_gridengine_site}

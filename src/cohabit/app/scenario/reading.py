@@ -145,10 +145,14 @@ def _refuse_contradictions(scenario: Scenario, jobs: JobsConfig, policy: PolicyC
         "programs.profiles": (programs.profiles, ("known", "none")),
         "world.contention": (world.contention, ("share", "occupancy", "none")),
         "world.weather": (world.weather, ("none", "calm", "noise")),
+        "world.noise_place": (world.noise_place, ("", "switch", "storage", "node")),
     }
     for key, (value, known) in choices.items():
         if value not in known:
-            raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(known)}")
+            raise InputError(f"{key} = {value!r} is unknown", where, f"use {', '.join(filter(None, known))}")
+    if world.noise_place and world.weather != "noise":
+        what = f"world.noise_place = {world.noise_place!r} has no effect with weather = {world.weather!r}"
+        raise InputError(what, where, 'write weather = "noise" too, or leave it out')
     if not 2 <= policy.group_size <= 4:
         raise InputError(f"policy.group_size = {policy.group_size} is not 2, 3 or 4", where, "2 makes pairs")
     if policy.window < 2:

@@ -153,6 +153,7 @@ class WorldConfig(msgspec.Struct, frozen=True):
     end_latency_s: float = 0.0  # and from the end of a job until the scheduler hears of it
     phases: bool = False  # bandwidth and IPC vary while a program runs
     weather: str = "none"  # load of network and filesystem by others: none, calm, or noise (and a noise job)
+    noise_place: str = ""  # with weather "noise": it is at a switch, storage or a node; "": everywhere
     canaries: bool = False  # with weather and a gate: a canary runs before every job and is charged to it
 
 

@@ -24,7 +24,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobStarted
 from cohabit.model.group import Group
 from cohabit.model.records import NEVER, STATUS_NAMES
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, duration, span, without_durations
 
 
 class _Found(Exception):
@@ -124,7 +124,7 @@ class _Watch:
         if reasons and reasons[-1]["at_s"] == at_s:
             reasons.pop()
             self._kinds.pop()
-        kind = _PASSING.sub("", reason) if "mates" in reason else reason
+        kind = without_durations(reason) if "mates" in reason else reason
         if reason and self._kinds[-1:] != [kind]:
             reasons.append({"at_s": at_s, "reason": self.reword(reason)})
             self._kinds.append(kind)
@@ -134,9 +134,6 @@ class _Watch:
             self.story["how"] = self.reword(how)
         if started and not isinstance(policies.partitioner, Guarantor):
             raise _Found  # otherwise actions during its run would be reported as well
-
-
-_PASSING = re.compile(r"\d+ s\b")  # time that passes while a job waits for its mates is no other reason
 
 
 def _public_mates(text: str, coupled: PreparedDomains, name: str) -> str:
@@ -161,9 +158,9 @@ def _conclude(story: dict[str, Any], domain: FinishedDomain, row: int) -> None:
     later = (workload.submit_us > submit_us) & (table.start_us != NEVER) & (table.start_us < start_us)
     waited = (start_us - submit_us) / SECOND
     story |= {"start_s": start_us / SECOND, "wait_s": waited, "overtaken_by": int(later.sum())}
-    asked = f"{counted(int(table.nodes[row]), 'node')}, {workload.limit_us[row] / SECOND:,.0f} s requested"
+    asked = f"{counted(int(table.nodes[row]), 'node')}, {span(int(workload.limit_us[row]))} requested"
     at_once = "" if waited else ": it started at once"
-    story["summary"] = f"job {story['job_id']} ({asked}) waited {waited:,.0f} s under {table.policy}{at_once}"
+    story["summary"] = f"job {story['job_id']} ({asked}) waited {duration(waited)} under {table.policy}{at_once}"
 
 
 def _add_mates(story: dict[str, Any], finished: Finished, group: Group | None, name: str, row: int) -> None:
@@ -181,9 +178,9 @@ def _add_mates(story: dict[str, Any], finished: Finished, group: Group | None, n
     story["held_s"], story["yields"] = float(extra["held_s"][row]), int(extra["yields"][row])
     words = [_started(mate, start_s) for mate in story["mates"]]
     if story["sync_s"]:
-        words.append(f"there were first nodes for it {story['sync_s']:,.0f} s before its start")
+        words.append(f"there were first nodes for it {duration(story['sync_s'])} before its start")
     if story["held_s"]:
-        words.append(f"it held nodes for {story['held_s']:,.0f} s")
+        words.append(f"it held nodes for {duration(story['held_s'])}")
     if story["yields"]:
         words.append(f"it gave nodes back {'once' if story['yields'] == 1 else str(story['yields']) + ' times'}")
     story["summary"] += "".join(f"; {word}" for word in words)
@@ -204,7 +201,7 @@ def _started(mate: dict[str, Any], start_s: float | None) -> str:
     if mate["start_s"] is None:
         return f"its mate {mate['job_id']} never ran"
     if start_s is None:
-        return f"its mate {mate['job_id']} started at {mate['start_s']:,.0f} s"
+        return f"its mate {mate['job_id']} started at {duration(mate['start_s'])}"
     apart = mate["start_s"] - start_s
     if not apart:
         return f"its mate {mate['job_id']} started at the same instant"

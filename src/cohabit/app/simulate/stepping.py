@@ -207,6 +207,7 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
     scenario = prepared.scenario
     if scenario.world.weather == "none":
         return []
+    from cohabit.sim.weather.constants import CONSTANTS
     from cohabit.sim.weather.weather import weather_of
     from cohabit.trace.rush_programs import TEMPERS
 
@@ -219,6 +220,9 @@ def _add_weather(world: World, prepared: Prepared) -> list[tuple[int, Event]]:
         canaries=scenario.world.canaries and bool(prepared.policies.gates),
         telling=bool(prepared.policies.gates),
         begin_us=begin_us,
+        constants=msgspec.structs.replace(
+            CONSTANTS, noise=msgspec.structs.replace(CONSTANTS.noise, place=scenario.world.noise_place)
+        ),
     )
     return [(begin_us, fact.NodeDrained(int(node))) for node in world.weather.noise_nodes]
 

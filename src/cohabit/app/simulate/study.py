@@ -64,7 +64,7 @@ class Run:
         return jobs_frame(self.table)
 
     def plot(self, kind: str = "utilisation", *, dark: bool = False) -> plotly.graph_objects.Figure | None:
-        """A plotly figure: utilisation, queue, waits, slowdowns, users or gantt; None if there is nothing to draw."""
+        """A plotly figure: a key of PICTURES, or gantt; None if there is nothing to draw."""
         return _plot(kind, [self.table], dark)
 
     def report(self, path: str | Path, title: str = "") -> Path:

@@ -169,7 +169,7 @@ class RunsHeard:
     exclusive runs from the manager (live/controller/measuring.py); of these a report adds the counters only."""
 
     def __init__(self, backend: SteeredBackend, controller: Controller, cluster: Cluster, times_known: bool) -> None:
-        self._backend, self._controller, self._times_known = backend, controller, times_known
+        self._backend, self._controller, self.times_known = backend, controller, times_known
         self._groups = [group for group in cluster.groups for _ in range(group.count)]
         self._waiting: asyncio.Queue[tuple[str, EndedRun]] = asyncio.Queue(WAITING_MOST)
         self._heard: dict[tuple[str, str, int], None] = {}
@@ -242,7 +242,7 @@ class RunsHeard:
             log.info("node %s reports job %s: %s; nothing is learned from that", node, run.job, unfit(ran))
             return None, ""
         owner, measured = steered.profile_owner, profile.scales[0]
-        if self._times_known and record.exclusive:
+        if self.times_known and record.exclusive:
             measured = msgspec.structs.replace(measured, time_s=0.0)
         if not measured.time_s and not measured.counters:
             return None, ""

@@ -163,8 +163,9 @@ class Steering:
     channel: NodeChannel | None = None  # from the daemons of the nodes
     telemetry: ClusterTelemetry | None = None
     switched_off: bool = False
+    words: str = ""  # the policy, for people
     changed_scheme: Scheme | None = None  # for mates; the site file has another than at the last start
-    _written: dict[str, str] | None = None  # the jobs, as last written
+    _written: tuple[str, dict[str, str]] | None = None  # the policy and the jobs, as last written
     _renewing: asyncio.Task[None] | None = field(default=None, repr=False)
     _removing: asyncio.Task[None] | None = field(default=None, repr=False)
     _telling: asyncio.Task[None] | None = field(default=None, repr=False)
@@ -233,12 +234,18 @@ class Steering:
     async def _write_view(self, only_changed: bool = False) -> None:
         """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
-        if only_changed and jobs == self._written:
+        if only_changed and (self.words, jobs) == self._written:
             return
-        self._written = jobs
+        self._written = self.words, jobs
         with replacing(self.place.view) as stream:
             took = self.backend.watcher.latency.told()
-            about = {"at": time.time(), "jobs": jobs, "store_away": self.store.away, "latency": took}
+            about = {
+                "at": time.time(),
+                "policy": self.words,
+                "jobs": jobs,
+                "store_away": self.store.away,
+                "latency": took,
+            }
             stream.write(msgspec.json.encode(about))
 
 
@@ -255,6 +262,11 @@ def our_view(place: Path) -> tuple[float, dict[str, str]]:
         return float(kept["at"]), dict(kept["jobs"])
     except (ValueError, KeyError, TypeError):
         return 0.0, {}
+
+
+def policy_of(place: Path) -> str:
+    """Return the policy under which a controller last wrote its jobs; empty: none has."""
+    return str(_kept_view(place).get("policy", ""))
 
 
 def latency(place: Path) -> dict[str, float]:

@@ -45,11 +45,12 @@ from cohabit.backend.steered.submitting import Extra
 from cohabit.backend.steered.translate import PROGRAMS
 from cohabit.backend.steered.watchdog import WatchdogCommand
 from cohabit.live.api.groups import GroupTable
+from cohabit.live.controller.place import Place
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
 
 OF_FILES = ("degradation", "model", "variability")  # keys of [policy] that name files
-HELD = ("marked", "all")
+HELD, GIVEN_BACK = ("marked", "all"), ("take", "leave")
 LEAST = (("poll_s", 0.1), ("start_within_s", 1.0), ("lease_s", 5.0))
 SOONEST_S = 0.5  # no manager starts a job faster
 HandIn = Callable[[Job, Launch, Extra, Mapping[str, str]], Awaitable[str]]  # with login variables; the manager's number
@@ -87,6 +88,12 @@ class SteeredTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     telemetry: ClusterTelemetryTable | None = None
 
 
+def policy_in(policy: PolicyConfig, folder: Path) -> PolicyConfig:
+    """Return [policy] of a file in this folder, with the whole paths of the files it names."""
+    named = {key: str(folder / getattr(policy, key)) for key in OF_FILES if getattr(policy, key)}
+    return msgspec.structs.replace(policy, **named)
+
+
 class Around(NamedTuple):
     """The result of querying a manager, and how to access it."""
 
@@ -120,12 +127,17 @@ class SteeredSite(ABC):
     groups: Groups  # groups of mates by name
     keys: NodeKeys | None  # of the daemons of the nodes; None: none is heard
     telemetry: ClusterTelemetryTable | None  # None: the core hears of none
+    tables: SteeredTables  # as written
 
     @classmethod
     def of(cls, path: Path, tables: SteeredTables, table: SteeringTable, **own: Any) -> Self:
         """Check the common part of a file; paths are relative to it. `own`: fields that only this manager has."""
         folder, where = path.parent.absolute(), f"{path}: {cls.word}"
-        for key, value, known in (("held", table.held, HELD), ("program", table.program, PROGRAMS)):
+        for key, value, known in (
+            ("held", table.held, HELD),
+            ("given_back", table.given_back, GIVEN_BACK),
+            ("program", table.program, PROGRAMS),
+        ):
             if value not in known:
                 raise InputError(f"{key} is {value!r}", f"{where}.{key}", f"use {', '.join(known)}")
         for key, least in LEAST:
@@ -134,7 +146,6 @@ class SteeredSite(ABC):
         if table.mates_within_s and not table.mates_within_s >= SOONEST_S:
             fix = f"give at least {SOONEST_S:g}, or leave it out"
             raise InputError(f"mates_within_s is {table.mates_within_s:g}", f"{where}.mates_within_s", fix)
-        named = {key: str(folder / getattr(tables.policy, key)) for key in OF_FILES if getattr(tables.policy, key)}
         own_meaning = ("nodes", "telemetry")  # not what they are in the file of one machine
         common = [key for key in SiteTables.__struct_fields__ if hasattr(tables, key) and key not in own_meaning]
         shared = {key: getattr(tables, key) for key in common}
@@ -151,7 +162,7 @@ class SteeredSite(ABC):
         return cls(
             folder,
             place,
-            msgspec.structs.replace(tables.policy, **named),
+            policy_in(tables.policy, folder),
             table,
             lease_of(folder, place, table),
             folder / tables.profiles if tables.profiles else None,
@@ -160,8 +171,15 @@ class SteeredSite(ABC):
             Groups(name, tuple(tables.peer), tables.group, tables.mates, str(path)),
             None if tables.nodes is None else NodeKeys(tables.nodes, folder, str(path)),
             table_of(tables.telemetry, is_gated(tables.policy), tables.nodes is not None, f"{path}: telemetry"),
+            tables,
             **own,
         )
+
+    @property
+    def socket(self) -> Path:
+        """Return where callers find the controller."""
+        named = None if self.config.api is None else self.config.api.socket
+        return Place(self.place).socket if named is None else named
 
     @property
     def domain(self) -> str:
@@ -181,7 +199,12 @@ class SteeredSite(ABC):
 
     def named(self, found: Discovered) -> Discovered:
         """Return a cluster with the name that mates elsewhere use."""
-        return replace(found, terms=found.terms._replace(domain=self.domain, group_of=self.groups.find))
+        return replace(
+            found,
+            terms=found.terms._replace(
+                domain=self.domain, group_of=self.groups.find, takes_again=self.table.given_back == "take"
+            ),
+        )
 
     @abstractmethod
     async def look_around(self, only_read: bool = False, link: LauncherLink | None = None) -> Around:

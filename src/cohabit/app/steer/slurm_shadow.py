@@ -12,6 +12,7 @@ import math
 import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ import msgspec
 import numpy as np
 
 from cohabit.app.advise.gains import gains
+from cohabit.app.steer.deciding import cluster_of, policies_of
+from cohabit.app.steer.shadow_report import ranges_by_name, write_shadow_report
 from cohabit.app.steer.slurm_site import SlurmSite
-from cohabit.app.steer.steering import cluster_of, policies_of
 from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.steered.contract import ManagerAway
@@ -30,6 +32,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.live.controller.place import Place, open_place
 from cohabit.model.errors import InputError
 from cohabit.model.job import Job
+from cohabit.model.plan import Ranges
 from cohabit.model.units import SECOND
 from cohabit.report.intervals import Interval, bootstrap_interval
 from cohabit.sim.runs import Outcome, TracedJob
@@ -124,12 +127,14 @@ def save_seen(path: Path, seen: Mapping[str, Sight]) -> None:
 # ---- what would have been -------------------------------------------------------------------------------------------
 
 
-def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower: float) -> dict[str, Any]:
-    """Compare both in numbers; `slower`: the slowdown of jobs that share in the pessimistic case.
+def judge(
+    site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower: float, report: Path | None = None
+) -> dict[str, Any]:
+    """Compare both in numbers, and in a picture if there is a path for it.
 
-    `by_size` and `by_user` tell which jobs gain and which pay in that case. Only jobs count that were watched from
-    their submission to their end. The others take their nodes when they took them under Slurm: jobs from before, and
-    jobs that still run.
+    `slower`: the slowdown of jobs that share in the pessimistic case. `by_size` and `by_user` tell which jobs gain and
+    which pay in that case. Only jobs count that were watched from their submission to their end. The others take their
+    nodes when they took them under Slurm: jobs from before, and jobs that still run.
     """
     named = sorted(seen.items(), key=lambda one: one[1].ready_s)
     ran = [(name, sight) for name, sight in named if sight.ran and sight.watched]
@@ -156,6 +161,12 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
     truth = {name: Outcome(_us(one.start_s), _us(one.end_s)) for name, one in ran}
     cases = {"slurm": truth, "policy": plain, "policy_pessimistic": slowed}
     number = {name: at for at, name in enumerate(found.names)}
+    if report is not None:
+        own = {name: ranges_by_name(one.nodes, number) for name, one in ran}
+        did = {name: _shared_under_slurm(truth[name], own[name]) for name, _ in ran}
+        drawn = {"Slurm": did, site.policy.name: plain, f"{site.policy.name}, pessimistic": slowed}
+        jobs = [(name, one.job, _us(one.ready_s)) for name, one in ran]
+        write_shadow_report(report, drawn, jobs, [_user_name(one.job.user) for _, one in ran], found.cpus)
     busy = {"slurm": [(number[node], one.start_s, one.end_s) for _, one in ran for node in one.nodes if node in number]}
     for case in ("policy", "policy_pessimistic"):
         busy[case] = [
@@ -189,6 +200,11 @@ def judge(site: SlurmSite, found: Discovered, seen: Mapping[str, Sight], slower:
         ),
         "verdict": _verdict(len(shared), difference["policy_pessimistic"]["turnaround_s"]),
     }
+
+
+def _shared_under_slurm(one: Outcome, nodes: Ranges) -> Outcome:
+    """Return what Slurm did, with its nodes; it gave a job the cores that its processes need."""
+    return replace(one, nodes=nodes, exclusive=False)
 
 
 def _user_name(uid: int) -> str:
@@ -242,7 +258,7 @@ def replay(
 ) -> dict[str, Outcome]:
     """Simulate the same jobs under the policy; some of them with more work, all beginning so long after their order."""
     policies = policies_of(site, found, site.config.coupling)
-    world = World(SchedulerCore(cluster_of(site, found, policies), policies), start_delay_us=_us(latency_s))
+    world = World(SchedulerCore(cluster_of(site.node, found, policies), policies), start_delay_us=_us(latency_s))
     traced = []
     for name, one in ran:
         work_us = round(_us(one.end_s - one.start_s) * stretch.get(name, 1.0))

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from cohabit.app.steer.service import STATES, latency, our_view, store_away
+from cohabit.app.steer.service import STATES, latency, our_view, policy_of, store_away
 from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.backend.steered.contract import ManagerAway
 from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.lease import read_lease, switch_file
-from cohabit.backend.steered.marks import HELD, RUN, read_mark
+from cohabit.backend.steered.marks import HELD, RUN, is_back, read_mark
 from cohabit.backend.steered.naming import Names, kept_names
 from cohabit.backend.steered.shapes import ManagerJob
 from cohabit.backend.steered.translate import has_come
@@ -52,6 +52,7 @@ async def status(site: SteeredSite) -> dict[str, Any]:
     return {
         site.word: around.says | counts,
         "cohabit": {state: sum(one == state for one in ours.values()) for state in STATES.values()},
+        "policy": policy_of(site.place),
         "view_age_s": None if not at_s else round(time.time() - at_s, 1),
         "lease_left_s": None if lease is None else max(round(lease.until_s - time.time(), 1), 0.0),
         "switched_off": switch_file(site.lease).exists(),
@@ -72,6 +73,7 @@ async def _looked(
     jobs |= {called[job.name]: replace(job, name=called[job.name]) for job in found if job.name in called}
     steered = [job for job in jobs.values() if job.partition in terms.partitions]
     theirs, (at_s, ours) = _states(steered), our_view(site.place)
+    ours = {name: state for name, state in ours.items() if state != "queued" or not _is_given_back(jobs.get(name))}
     disagree = []
     for name, state in ours.items():
         there = theirs.get(name, "gone")
@@ -85,6 +87,10 @@ async def _looked(
 def _states(jobs: Iterable[ManagerJob]) -> dict[str, str]:
     there = (job for job in jobs if job.waits or job.runs)
     return {job.name: "running" if job.runs else "held" if job.held else "waiting" for job in there}
+
+
+def _is_given_back(job: ManagerJob | None) -> bool:
+    return job is not None and job.waits and is_back(job.mark)
 
 
 def _is_due(job: ManagerJob) -> bool:

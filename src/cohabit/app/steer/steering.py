@@ -10,43 +10,40 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
 from cohabit.app.doctor.needs import DISPENSABLE, left_out, offers_of_cluster, refuse_unmet, rows_of
 from cohabit.app.measure.profiles import profiles_in
-from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
-from cohabit.app.scenario.tables import PolicyConfig
-from cohabit.app.serve.machine import begun_anew
-from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.scenario.policies import title
+from cohabit.app.serve.schemes import changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.canaries import CanaryBackend, of_backend, refuse_mismatch
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
+from cohabit.app.steer.deciding import Change, cluster_of, key_of, policies_of, settle
 from cohabit.app.steer.node_channel import NodeChannel
+from cohabit.app.steer.reloading import reload
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
-from cohabit.app.steer.site import Around, NodeTable, SteeredSite
+from cohabit.app.steer.site import Around, SteeredSite
 from cohabit.app.steer.status import jobs_of
 from cohabit.app.steer.submission import SteeredTaking
 from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
-from cohabit.backend.protocol import Backend
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.lease import fuse_file, read_lease
+from cohabit.backend.steered.lease import fuse_file, may_hold, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
-from cohabit.backend.steered.shapes import Discovered
+from cohabit.backend.steered.shapes import Discovered, ManagerJob
 from cohabit.backend.steered.watchdog import lives, start_watchdog
 from cohabit.backend.steered.watcher import NodeFact
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
-from cohabit.core.protocols import Coupling, PolicySet
 from cohabit.live.api.parts import Living
 from cohabit.live.api.service import Api
 from cohabit.live.api.settings import ApiSettings
@@ -55,13 +52,12 @@ from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
 from cohabit.live.controller.meters import ManagerMeter
 from cohabit.live.controller.place import Place, only_one, open_place
-from cohabit.live.controller.recovery import Restored, Verified, restore, verify
+from cohabit.live.controller.recovery import Restored, restore
 from cohabit.live.controller.retention import Retention
 from cohabit.live.controller.runs_as import RunsAs
 from cohabit.model.cluster import Cluster
-from cohabit.model.errors import InputError
-from cohabit.model.event import JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
-from cohabit.model.job import Job
+from cohabit.model.event import Event, JobSubmitted, NodeDown, NodeDrained, NodeUp, NodeUsed
+from cohabit.model.job import GAIN, Job
 from cohabit.model.profile import Profile
 from cohabit.model.units import SECOND
 
@@ -71,17 +67,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class _Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The inputs of the core's decisions besides its events."""
-
-    nodes: tuple[str, ...]
-    cpus: tuple[int, ...]
-    policy: PolicyConfig
-    node: NodeTable
-    coupling: Coupling | None = None
-    core_jobs: int = 1  # jobs that may share a core
-
-
 @dataclass
 class Service(Steering):
     """A controller that steers a manager."""
@@ -89,7 +74,10 @@ class Service(Steering):
     site: SteeredSite = field(kw_only=True)
     around: Around = field(kw_only=True)
     link: LauncherLink = field(kw_only=True)
-    words: str = field(kw_only=True)  # the policy, for people
+    measuring: MeasuringBackend = field(kw_only=True)
+    settings: str = field(kw_only=True)  # of the core, as the journal keeps them
+    reloads: asyncio.Lock = field(default_factory=asyncio.Lock)  # one at a time
+    changed: Change | None = None  # the site file has other settings than at the last attach
 
     async def until_off(self) -> None:
         """Wait for the kill switch; raise LauncherGone if the launcher ends, because nothing is steered without it."""
@@ -117,36 +105,27 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
     await link.open()
     around = await site.look_around(link=link if held is not None else None)
-    found, manager = around.found, around.manager
+    found = around.found
     words = given_up(site, found)
     journal = open_journal(place.journal)
-    policies = policies_of(site, found, _same_settings(journal, site, found, may_change=True))
+    coupling, changed = settle(journal, site, found)
+    policies = policies_of(site, found, coupling)
     found = replace(found, shares_cores=getattr(policies.placer, "shares_cores", False))
-    cluster = cluster_of(site, found, policies)
+    cluster = cluster_of(site.node, found, policies)
     restored = restore(journal, cluster, policies)
-    _get_ready(site, found)
+    get_ready(site, found)
     clock = clock_of(journal, restored.last_us)
-    first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and restored.fresh else []
+    anew = restored.fresh or changed is not None
+    first = stored_facts(read_profiles(site.profiles)) if site.profiles is not None and anew else []
     if site.tells_holds:
         found = replace(found, terms=found.terms._replace(since_s=_since_s(journal, site, found)))
-    backend = SteeredBackend(
-        manager,
-        found,
-        expected_of(restored.core),
-        told_of(restored),
-        table.poll_s,
-        table.start_within_s,
-        first,
-        await _over(journal, restored.core, site, around),
-        Fuses(fuse_file(site.lease), clock.since_boot_us),
-        site.mates_within_s,
-        RememberedNames(found.terms, place.mates, restored.core.state.rows),
-        around.orders,
-    )
-    backend.watcher.closings.recall(restored.core.state.windows)
+    backend = await _backend(journal, site, around, found, restored, clock, first)
     neighbours = Neighbours(site.config, lambda message: controller.hear(message), held)
     canaries = of_backend(backend, around.hand_in, site.telemetry)
-    controller = _controller(journal, restored, clock, backend, canaries, neighbours)
+    measuring = MeasuringBackend(canaries, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
+    measuring.learns = _is_measured(restored)
+    controller = SteeringController(journal, restored, clock, measuring, neighbours.links.post, backend)
+    measuring.bind(controller.ask)
     store = store_link(site.config, controller, cluster)
     for row in restored.core.state.rows.values():
         site.groups.remember(restored.core.state.spec(row).mates)
@@ -179,12 +158,49 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         if api is not None:
             guard.keep_refusals(api.refused)
     parts = (place, lease, controller, backend, lock, neighbours, retention, store, api, guard)
-    service = Service(*parts, site=site, around=around, link=link, words=site.policy.name + words)
+    settings = journal.get(key_of(site)) or ""
+    service = Service(
+        *parts, site=site, around=around, link=link, measuring=measuring, settings=settings, changed=changed
+    )
+    service.words = site.policy.name + words
+    if api is not None:
+        api.parts.reload = partial(reload, service)
     _hear_nodes(service, cluster, _is_measured(restored), clock.now_us)
     if isinstance(canaries, CanaryBackend) and service.telemetry is not None:
         canaries.bind(controller.ask, service.telemetry)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
     return service
+
+
+async def _backend(
+    journal: Journal,
+    site: SteeredSite,
+    around: Around,
+    found: Discovered,
+    restored: Restored,
+    clock: BootClock,
+    first: Sequence[Event],
+) -> SteeredBackend:
+    """Return the back end on the manager, with the jobs and nodes of the restored core. `first`: its first events."""
+    jobs = Names(around.found.terms).ours(await jobs_of(site, around))
+    backend = SteeredBackend(
+        around.manager,
+        found,
+        expected_of(restored.core),
+        told_of(restored.core),
+        site.table.poll_s,
+        site.table.start_within_s,
+        first,
+        _over(journal, restored.core, jobs),
+        Fuses(fuse_file(site.lease), clock.since_boot_us),
+        site.mates_within_s,
+        RememberedNames(found.terms, Place(site.place).mates, restored.core.state.rows),
+        around.orders,
+        lambda: may_hold(site.lease, time.time()),
+    )
+    backend.watcher.closings.recall(restored.core.state.windows)
+    backend.retaking.announce(jobs[name] for name in restored.core.state.rows if name in jobs)
+    return backend
 
 
 def _hear_nodes(service: Service, cluster: Cluster, times_known: bool, now_us: Callable[[], int]) -> None:
@@ -197,23 +213,6 @@ def _hear_nodes(service: Service, cluster: Cluster, times_known: bool, now_us: C
         service.channel = NodeChannel(site.keys, backend, controller, cluster, service.telemetry, times_known)
         if service.api is not None:
             service.channel.count(service.api.parts.metrics, service.api.refused)
-
-
-def _controller(
-    journal: Journal,
-    restored: Restored,
-    clock: BootClock,
-    backend: SteeredBackend,
-    inner: Backend,
-    neighbours: Neighbours,
-) -> SteeringController:
-    """Return the controller; its runs are measured if the policy learns from them. `inner`: the back end, or what sends
-    canaries before its starts."""
-    measured = MeasuringBackend(inner, ManagerMeter(backend.lasted), period_s=0, sees_all=False)
-    outer = measured if _is_measured(restored) else inner
-    controller = SteeringController(journal, restored, clock, outer, neighbours.links.post, backend)
-    measured.bind(controller.ask)
-    return controller
 
 
 def _is_measured(restored: Restored) -> bool:
@@ -252,15 +251,15 @@ def _api(
     return api
 
 
-def given_up(site: SteeredSite, found: Discovered) -> str:
-    """Return what the policy runs without, in words; refuse one whose needs this cluster cannot meet."""
+def given_up(site: SteeredSite, found: Discovered, say: Callable[[str], None] = log.warning) -> str:
+    """Return what the policy runs without, in words, and say why; refuse one whose needs this cluster cannot meet."""
     policies = policies_of(site, found, None)
     refuse_mismatch(site, policies)
     rows = rows_of(policies, offers_of_cluster(site, found), site.config.without)
     refuse_unmet(rows, site.policy.name, f"{site.word} site")
     for row in rows:
         if row.state == DISPENSABLE:
-            log.warning("%s, so %s; to change that: %s", row.found, row.without, row.remedy)
+            say(f"{row.found}, so {row.without}; to change that: {row.remedy}")
     return "".join(f" without {name}" for name in left_out(rows))
 
 
@@ -280,22 +279,21 @@ def _hear(report: dict[str, Any]) -> None:
         log.warning("%s", report["text"])
 
 
-def _get_ready(site: SteeredSite, found: Discovered) -> None:
+def get_ready(site: SteeredSite, found: Discovered) -> None:
     """Decide once about a dummy job, so that kernels are compiled before the first real decision.
 
     Otherwise a short lease would end during that decision.
     """
     policies = policies_of(site, found, site.config.coupling)
-    core = SchedulerCore(cluster_of(site, found, policies), policies)
+    core = SchedulerCore(cluster_of(site.node, found, policies), policies)
     core.step(0, [JobSubmitted(Job("1", SECOND, partition=found.terms.partitions[0]))])
 
 
-async def _over(journal: Journal, core: SchedulerCore, site: SteeredSite, around: Around) -> set[str]:
-    """Return jobs of the manager that the journal knows and the core does not.
+def _over(journal: Journal, core: SchedulerCore, jobs: Mapping[str, ManagerJob]) -> set[str]:
+    """Return held jobs of the manager that the journal knows and the core does not.
 
-    They were given back, or ended, and are not taken twice.
+    They ended, or were given back by an earlier version, and are not taken twice.
     """
-    jobs = Names(around.found.terms).ours(await jobs_of(site, around))
     return journal.known_jobs([name for name, job in jobs.items() if job.held]) - core.state.rows.keys()
 
 
@@ -305,45 +303,6 @@ def read_profiles(path: Path) -> list[Profile]:
     if warning:
         log.warning("%s", warning)
     return [one.profile for one in found]
-
-
-async def verify_journal(site: SteeredSite) -> Verified:
-    """Replay the whole journal of a controller; it must not be running."""
-    place = open_place(site.place)
-    with only_one(place):
-        found = (await site.look_around(only_read=True)).found
-        journal = open_journal(place.journal)
-        try:
-            policies = policies_of(site, found, _same_settings(journal, site, found))
-            return verify(journal, cluster_of(site, found, policies), policies)
-        finally:
-            journal.close()
-
-
-def policies_of(site: SteeredSite, found: Discovered, coupling: Coupling | None) -> PolicySet:
-    """Return the policies; jobs share cores only where the manager allows it to as many as a policy would group."""
-    refuse_untrusted_files(site.policy)
-    shared = found.core_jobs >= max(site.policy.group_size, 2)
-    policies = replace(build(site.policy, oversubscribe=shared), mates=coupling, notes_co_runs=True)
-    if found.whole_nodes_because and not policies.placer.exclusive:
-        raise InputError(
-            f"policy {site.policy.name} lets jobs share nodes, but {found.whole_nodes_because}",
-            "policy",
-            "change Slurm's setting, or use a policy that gives out whole nodes",
-        )
-    return policies
-
-
-def cluster_of(site: SteeredSite, found: Discovered, policies: PolicySet) -> Cluster:
-    """Return the cluster as the core sees it: shared if the policy shares."""
-    node = site.node
-    curve = tuple((cores, gbs) for cores, gbs in node.bandwidth_gbs)
-    groups = tuple(
-        replace(group, ways=node.ways, min_ways=node.min_ways, closids=node.closids, bandwidth_gbs=curve)
-        for group in found.cluster.groups
-    )
-    sharing = "exclusive" if policies.placer.exclusive else "shared"
-    return replace(found.cluster, groups=groups, sharing=sharing, names=found.names)
 
 
 def expected_of(core: SchedulerCore) -> dict[str, Expected]:
@@ -356,13 +315,14 @@ def expected_of(core: SchedulerCore) -> dict[str, Expected]:
         confirmed = bool(stands == columns.RUNNING)
         how = core.state.placed.get(row)
         booked_mbs = 0 if how is None else how.bandwidth_mbs
-        found[name] = Expected(int(attempt), bool(active), int(jobs[columns.LIMIT, row]), confirmed, booked_mbs)
+        limit_us, any_nodes = int(jobs[columns.LIMIT, row]), core.state.spec(row).spread == GAIN
+        found[name] = Expected(int(attempt), bool(active), limit_us, confirmed, booked_mbs, any_nodes)
     return found
 
 
-def told_of(restored: Restored) -> dict[int, NodeFact]:
+def told_of(core: SchedulerCore) -> dict[int, NodeFact]:
     """Return what the core was told of its nodes."""
-    state, told = restored.core.state, dict[int, NodeFact]()
+    state, told = core.state, dict[int, NodeFact]()
     for number, condition in enumerate(np.asarray(state.node_state).tolist()):
         used = (0, 0) if state.ledger is None else state.ledger.others_on(number)
         if condition == core_state.UP:
@@ -380,30 +340,3 @@ def _since_s(journal: Journal, site: SteeredSite, found: Discovered) -> float:
         since = f"{now_s:.0f}"
         journal.put({key: since})
     return float(since)
-
-
-def _same_settings(journal: Journal, site: SteeredSite, found: Discovered, may_change: bool = False) -> Coupling | None:
-    """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
-    settings it was written under. Return this domain with the scheme the journal was begun with.
-
-    `may_change`: a journal that never took a job is begun anew under the settings of now.
-    """
-    node = msgspec.structs.replace(site.node, hold_bandwidth=NodeTable().hold_bandwidth)  # decides nothing
-    now = _Settings(found.names, found.cpus, site.policy, node, core_jobs=found.core_jobs)
-    key = f"{site.word} settings"
-    own = site.config.coupling
-    text = journal.get(key)
-    if text is None:
-        journal.put({key: msgspec.json.encode(msgspec.structs.replace(now, coupling=own)).decode()})
-        return own
-    kept = msgspec.json.decode(text, type=_Settings)  # keys that a journal of an earlier version lacks are as usual
-    coupling = as_journalled(own, kept.coupling)
-    if kept != msgspec.structs.replace(now, coupling=coupling):
-        if may_change and begun_anew(journal, Place(site.place), key):
-            return _same_settings(journal, site, found)
-        raise InputError(
-            "its jobs were taken on other nodes or under another policy",
-            os.fspath(site.place),
-            f"`cohabit {site.word} detach`, then use a new folder (place)",
-        )
-    return coupling

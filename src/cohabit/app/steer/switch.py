@@ -28,6 +28,7 @@ class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys for steering that the tables of all managers have in common."""
 
     held: str = "marked"  # "marked": jobs that were held for us at submission; "all": every held job of what is steered
+    given_back: str = "take"  # jobs that we gave back and that still wait: "take" them again, or "leave" them
     program: str = "name"  # where a job's program is named: its name, command or comment, or none
     poll_s: float = 1.0
     start_within_s: float = 20.0  # a released job that has not started by then is decided upon again

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from cohabit.live.api.page.documents import (
     VariabilityGate,
 )
 from cohabit.model.profile import Profile
-from cohabit.model.records import NEVER
+from cohabit.model.records import NEVER, RunTable
 from cohabit.model.units import SECOND
 from cohabit.report.metrics import ran_jobs, summarise
 from cohabit.report.predicted import Compared, compared_rows, slowdown_figures
@@ -131,7 +131,17 @@ def domains(run: FinishedRun) -> Domains:
 # ---- two runs -------------------------------------------------------------------------------------------------------
 
 
-def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
+class Judged(Protocol):
+    """A run to compare: its name and its table."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def table(self) -> RunTable: ...
+
+
+def compare(runs: Sequence[Judged]) -> dict[str, Any]:
     """Compare the first two runs: every figure, and how long jobs waited."""
     both = runs[:2]
     norms, alike = first_policy_norms([run.table for run in both]), same_work(both)
@@ -159,7 +169,7 @@ def compare(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     return {"runs": [run.name for run in both], "rows": rows, "waits": waits, "words": words}
 
 
-def same_work(runs: Sequence[FinishedRun]) -> bool:
+def same_work(runs: Sequence[Judged]) -> bool:
     """Return whether the runs have about as many jobs and as much work to do: else neither can be called better."""
     sizes = []
     for run in runs:
@@ -168,7 +178,7 @@ def same_work(runs: Sequence[FinishedRun]) -> bool:
     return all(max(pair) <= MOST_APART * max(min(pair), 1.0) for pair in zip(*sizes, strict=True))
 
 
-def _waits(run: FinishedRun) -> list[list[float]]:
+def _waits(run: Judged) -> list[list[float]]:
     """Return [log10(1 + wait), share of jobs that waited at most that long]."""
     waits = np.sort(ran_jobs(run.table).wait_s)
     if not len(waits):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from cohabit.app.simulate.preparation import Prepared
 from cohabit.live.api.page.charts import packed, series
-from cohabit.live.api.page.documents import About, GanttColumns, GanttHeader, Overview, RunName, Series
+from cohabit.live.api.page.documents import About, Overview, RunName, Series
+from cohabit.live.api.page.gantt_documents import GanttColumns, GanttHeader
 from cohabit.live.api.page.views import NodeUse
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError

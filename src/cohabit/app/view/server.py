@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
@@ -18,15 +19,18 @@ from fastapi.exceptions import RequestValidationError
 from cohabit.app.view import jobs as view_jobs
 from cohabit.app.view import learning as view_learning
 from cohabit.app.view.run import FinishedRun
+from cohabit.app.view.what_if import Asked, choices, what_if
 from cohabit.live.api.page import files as page_files
 from cohabit.live.api.page.charts import KIND
 from cohabit.live.api.page.documents import RunName
 from cohabit.live.api.page.door import Entry
 from cohabit.live.api.page.origin import SameOrigin
-from cohabit.live.api.page.sessions import Asked, PageSessions, enter, same, signature
+from cohabit.live.api.page.sessions import Asked as Signed
+from cohabit.live.api.page.sessions import PageSessions, enter, same, signature
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import asked_for, reply
 from cohabit.model.errors import InputError
+from cohabit.policy.registry import BUNDLES
 
 MOST_TABS = 100  # one more closes the first session
 At = Annotated[float | None, Query(allow_inf_nan=False)]
@@ -53,7 +57,7 @@ class Viewer:
         self._sessions.open(name, entered.secret)
         return {"id": name, "nonce": entered.nonce, "proof": entered.proof, "user": "", "at": time.time()}
 
-    def knows(self, text: str, asked: Asked) -> bool:
+    def knows(self, text: str, asked: Signed) -> bool:
         """Return whether a request is signed by one of the sessions."""
         return self._sessions.check(text, asked) is not None
 
@@ -100,6 +104,7 @@ async def _known(request: Request) -> None:
 
 def _pages() -> APIRouter:
     router = APIRouter(prefix="/v1/page")
+    viewer_busy = threading.Lock()  # one simulation at a time
 
     @router.get("/about")
     def about(request: Request, run: int = 0) -> Response:
@@ -142,6 +147,20 @@ def _pages() -> APIRouter:
             raise Refusal(404, "there is only one run", "compare", "cohabit view RUN1 RUN2")
         return reply(view_learning.compare(viewer.runs))
 
+    @router.get("/whatif")
+    def asked(
+        request: Request,
+        run: int = 0,
+        nodes: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
+        alpha: Annotated[float | None, Query(gt=0, le=1, allow_inf_nan=False)] = None,
+        policy: Annotated[str, Query(max_length=40)] = "",
+    ) -> Response:
+        if policy and policy not in BUNDLES:
+            raise Refusal(422, f"there is no policy {policy!r}", "policy", "cohabit policies lists them")
+        with viewer_busy:
+            return reply(what_if(_viewer(request).run(run), Asked(nodes, alpha, policy)))
+
+    _one_run(router, "/whatif/choices", lambda run, _: choices(run))
     _one_run(router, "/overview", lambda run, at: run.overview(at))
     _one_run(router, "/series", lambda run, _: run.whole_series)
     _one_run(router, "/programs", lambda run, _: view_learning.programs(run))

@@ -22,10 +22,11 @@ from cohabit.backend.steered.fuses import Fuses
 from cohabit.backend.steered.handback import give_back
 from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
-from cohabit.backend.steered.marks import BACK, HELD, HOLD, NOTED, Mark, flag_of, is_run, read_mark, run_mark
+from cohabit.backend.steered.marks import BACK, HELD, HOLD, NOTED, Mark, flag_of, is_back, is_run, read_mark, run_mark
 from cohabit.backend.steered.naming import Names, mates_of
 from cohabit.backend.steered.noting import FREED, note, stop_run
 from cohabit.backend.steered.patient import LONGEST_PAUSE_S, PAUSE_S, PatientManager
+from cohabit.backend.steered.retaking import Retaking
 from cohabit.backend.steered.shapes import STATUS, Discovered, ManagerJob
 from cohabit.backend.steered.watcher import BACK_OFF_US, NodeFact, Watcher
 from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
@@ -50,12 +51,13 @@ class Expected(NamedTuple):
     limit_us: int = 0  # as the core knows it
     confirmed: bool = False  # that run had begun
     bandwidth_mbs: int = 0  # booked on each node
+    any_nodes: bool = False  # its owner named no number of nodes
 
 
 class SteeredBackend:
     """Steer one manager. `expected` are the jobs of the restored core, `told` the states of nodes it was told, `first`
     events to be reported before all others, `over` jobs it had once and will never take again, `orders` the folder
-    where nodes read how their caches are divided."""
+    where nodes read how their caches are divided, `may_hold` whether jobs may be held now, by the lease."""
 
     capabilities = Capabilities(fuses=True)
 
@@ -73,6 +75,7 @@ class SteeredBackend:
         mates_within_s: float = MATES_WITHIN_S,
         names: Names | None = None,
         orders: Path | None = None,
+        may_hold: Callable[[], bool] = lambda: True,
     ) -> None:
         self.manager, self.found, self._poll_s, self._orders = manager, found, poll_s, orders
         self.names, self.fuses = names or Names(found.terms), fuses or Fuses(None, int)
@@ -84,6 +87,7 @@ class SteeredBackend:
         self._look_s = 0.0  # how long the last look took
         self._soon, self.alone = asyncio.Event(), asyncio.Lock()  # alone: no look while a job is submitted
         self._to_do: list[tuple[str, str]] = []  # (what, job)
+        self.retaking = Retaking(manager, self._patient, found.terms, may_hold)
         self._kept: set[str] = set()  # could not be given back yet
         self._events: list[Event] = list(first)
 
@@ -116,7 +120,7 @@ class SteeredBackend:
         again."""
         picture = await self._patient.insist(self.picture)
         jobs, runs = picture.jobs, list[Run]()
-        for name, (attempt, active, limit_us, confirmed, booked_mbs) in self._expected.items():
+        for name, (attempt, active, limit_us, confirmed, booked_mbs, any_nodes) in self._expected.items():
             job = jobs.get(name)
             same = job is not None and is_run(job.mark, attempt)
             if active and same and job is not None and job.waits and not job.held:
@@ -124,7 +128,9 @@ class SteeredBackend:
             if active and job is None:
                 runs.append(Run(name, attempt, ENDED, (await self._patient.ended(name, attempt)).status))
             elif job is None or not active or not same:
-                self._queued(name, job, attempt, limit_us)
+                known = self._queued(name, job, attempt, limit_us)
+                if any_nodes and job is not None and is_back(job.mark):  # whose mark does not say so
+                    known.before = known.before._replace(most=0)
                 runs += [Run(name, attempt, NEVER)] if active else []
             elif job.runs:
                 self.watcher.take(job, attempt, RUNS).bandwidth_mbs = booked_mbs
@@ -181,6 +187,7 @@ class SteeredBackend:
             facts += new
             self._take_down(wishes)
             await self._do()
+            self.retaking.say()
         except (ManagerAway, ManagerRefused) as error:  # a refused question was not answered either
             self._patient.say_away(error)
             facts += self.watcher.away() if self.found.terms.domain else []
@@ -211,11 +218,7 @@ class SteeredBackend:
             log.warning("job %s %s: left to %s", name, why, self.manager.title)
         for name in wishes.stop:
             log.error("job %s runs where it should not and is queued again", name)
-        self._to_do += [("pass on", name) for name in (*wishes.pass_on, *self._kept)]
-        self._to_do += [("hold", name) for name in wishes.hold] + [("stop", name) for name in wishes.stop]
-        self._to_do += [("take back", name) for name in wishes.take_back]
-        self._to_do += [(f"note {what}", name) for name, what in wishes.note.items()]
-        self._to_do += [("ask", name) for name in wishes.vanished]
+        self._to_do += wishes.in_order(self._kept)
 
     async def _do(self) -> None:
         while self._to_do:
@@ -229,6 +232,8 @@ class SteeredBackend:
                 await self._try(partial(stop_run, self.manager), name)
             elif what.startswith("note "):
                 await self._try(partial(note, self.manager, what=what.removeprefix("note ")), name)
+            elif what == "take again" and known is not None:
+                await self.retaking.take(known, self.names)
             elif what == "take back" and known is not None and known.phase == ORDERED:
                 await self._take_back(known)
             elif what == "ask" and known is not None:

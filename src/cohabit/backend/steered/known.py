@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cohabit.backend.steered.marks import CORES, NOTED, SHARED, WHOLE, Before
@@ -71,10 +71,24 @@ class Wishes:
     pass_on: dict[str, str] = field(default_factory=dict)  # job -> why it is left to the manager
     take_back: list[str] = field(default_factory=list)  # released, not started: hold them again
     hold: list[str] = field(default_factory=list)  # back in the queue, waiting for a decision
+    take_again: list[str] = field(default_factory=list)  # given back, still waiting: hold them for us again
     note: dict[str, str] = field(default_factory=dict)  # job -> what its mark is to say (noting.py)
     stop: list[str] = field(default_factory=list)  # runs where it must not
     vanished: list[str] = field(default_factory=list)  # was running, and the manager does not know it any more
     said: list[str] = field(default_factory=list)  # for the operator
+
+    def in_order(self, kept: Iterable[str]) -> list[tuple[str, str]]:
+        """Return them as (what, job), in the order in which they are carried out. `kept`: not given back yet."""
+        lists = {
+            "pass on": (*self.pass_on, *kept),
+            "hold": self.hold,
+            "stop": self.stop,
+            "take back": self.take_back,
+            "take again": self.take_again,
+        }
+        found = [(what, name) for what, names in lists.items() for name in names]
+        found += [(f"note {what}", name) for name, what in self.note.items()]
+        return found + [("ask", name) for name in self.vanished]
 
 
 @dataclass(frozen=True)

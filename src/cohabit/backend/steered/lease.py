@@ -58,6 +58,12 @@ def real(path: Path) -> Path:
         return path
 
 
+def may_hold(path: Path, now_s: float) -> bool:
+    """Return whether jobs may be held for us: the lease runs, and the kill switch was not used."""
+    lease = read_lease(path)
+    return lease is not None and lease.runs(now_s) and not switch_file(path).exists()
+
+
 def switch_file(path: Path) -> Path:
     """Return the path of the kill switch."""
     return _beside(path, "off")

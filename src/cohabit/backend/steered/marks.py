@@ -129,6 +129,18 @@ def flag_of(text: str) -> str:
     return "" if mark is None else mark.flag
 
 
+def mates_in(text: str) -> str:
+    """Return the group in a mark; empty: none, or not our mark."""
+    mark = read_mark(text)
+    return "" if mark is None else mark.mates
+
+
+def is_back(text: str) -> bool:
+    """Return whether this is the mark of a job that was given back to the plain manager."""
+    mark = read_mark(text)
+    return mark is not None and mark.kind == BACK
+
+
 def is_run(text: str, attempt: int) -> bool:
     """Return whether this is the mark of a steered job in that attempt."""
     mark = read_mark(text)

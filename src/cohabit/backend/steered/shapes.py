@@ -133,6 +133,7 @@ class Terms(NamedTuple):
     memory: bool = False  # the manager books memory
     domain: str = ""  # our name among mates elsewhere; empty: there are none
     group_of: Callable[[str], Group | None] = no_group  # the group of that name
+    takes_again: bool = True  # jobs that we gave back and that still wait
     since_s: float = 0.0  # of all held jobs only what was submitted since then, and it gets a mark; 0: all, without
 
 

@@ -7,7 +7,7 @@ core's processes are the manager's CPUs.
 from __future__ import annotations
 
 from cohabit.backend.steered.holds import holder
-from cohabit.backend.steered.marks import HELD, RUN, Before, read_mark, stated_type
+from cohabit.backend.steered.marks import HELD, RUN, Before, is_back, mates_in, read_mark, stated_type
 from cohabit.backend.steered.shapes import ManagerJob, Terms
 from cohabit.model.job import GAIN, NEVER, Job
 from cohabit.model.profile import owner_of
@@ -32,6 +32,13 @@ def is_others(job: ManagerJob, terms: Terms) -> bool:
     """Return whether the job was held before every held job was ours, or it is an administrator's hold."""
     waits = terms.all_held and not job.mark and job.waits and job.held and job.partition in terms.partitions
     return waits and not is_ours(job, terms)
+
+
+def goes_on_waiting(job: ManagerJob, terms: Terms) -> bool:
+    """Return whether a job that we gave back is to be taken again: it waits as its owner asked for it, and is not held.
+    One with mates is its owner's."""
+    waits = job.waits and not job.held and is_back(job.mark)
+    return waits and terms.takes_again and not (job.mates or mates_in(job.mark) or why_not(job, terms))
 
 
 def has_come(job: ManagerJob, now_s: float) -> bool:

@@ -37,6 +37,7 @@ from cohabit.backend.steered.shapes import (
 from cohabit.backend.steered.translate import (
     asked_whole,
     before_of,
+    goes_on_waiting,
     has_come,
     is_others,
     is_ours,
@@ -151,8 +152,7 @@ class Watcher:
             wishes.said.append(f"job {known.name} was released elsewhere and runs; it is {self._title}'s own now")
             return self._forget(known.name)
         if (mark := read_mark(job.mark)) is not None and mark.kind == BACK:
-            wishes.said.append(f"job {known.name} was given back when the lease was over")
-            return self._forget(known.name)
+            return self._given_back(known, job, wishes)
         flag = flag_of(job.mark)
         if known.phase == PARKED and job.held and (holder(job) or not flag):
             if not flag:
@@ -169,6 +169,16 @@ class Watcher:
             wishes.said.append(f"job {known.name} is held by {who}, and waits until that is lifted")
             return self._park(known, job, wishes)
         return self._queued(known, job, wishes)
+
+    def _given_back(self, known: Known, job: ManagerJob, wishes: Wishes) -> list[Event]:
+        """Take a job again that waits as its owner asked for it; one with mates or held is its owner's."""
+        if goes_on_waiting(job, self.terms) and not known.mates:
+            wishes.take_again.append(known.name)
+            was_held, known.phase = known.phase == PARKED, QUEUED
+            return [JobReleased(known.name)] if was_held else []
+        others = ", and is held by others" if job.held else ""
+        wishes.said.append(f"job {known.name} was given back when the lease was over{others}")
+        return self._forget(known.name)
 
     def _park(self, known: Known, job: ManagerJob, wishes: Wishes) -> list[Event]:
         """Leave a job alone that is held by others; its mark says so, for a later controller."""

@@ -187,7 +187,7 @@ class Desk:
         about, job_id = self.about, self.state.spec(row).job_id
         job, scheme = about.jobs[job_id], about.scheme_of(job_id)
         wants_estimate = scheme.scheme == AGREE or scheme.bounded_hold_us > 0
-        known = not wants_estimate and about.refusal_is_known(job, now_us)
+        known = about.refusal_is_known(job, now_us, wants_estimate)
         if known and standing.hold_or_yield(self.state, about, now_us, row) != HOLD:
             self._not_together(now_us, row)
             return

@@ -7,7 +7,7 @@ from cohabit.core.mates.coordinator import given_up_from
 from cohabit.core.mates.state import GroupState
 from cohabit.core.state import State
 from cohabit.model.peer import COMMITTED, IDLE, NEVER, READY, UNSUBMITTED
-from cohabit.model.units import FOREVER, SECOND
+from cohabit.model.units import FOREVER, span
 
 UNHEARD = 3  # after this many questions without an answer, what was heard before counts as old
 
@@ -29,15 +29,12 @@ def why_not_together(state: State, row: int, now_us: int) -> str:
         others += f"; deadlock, groups wait for each other's nodes: {about.deadlock}"
     if state.jobs[STATE, row] == HOLDING:
         if group.record.phase == COMMITTED:
-            left_s = max(group.record.start_at_us - now_us, 0) / SECOND
-            return f"it keeps {len_nodes(state, row)} and starts in {left_s:.0f} s, together with its mates: {others}"
+            left_us = max(group.record.start_at_us - now_us, 0)
+            return f"it keeps {len_nodes(state, row)} and starts in {span(left_us)}, together with its mates: {others}"
         since_us = job.first_chosen_us if job.first_hold_us == NEVER else job.first_hold_us
-        held_s = (now_us - since_us) / SECOND
-        return f"it keeps {len_nodes(state, row)} and waits for its mates for {held_s:.0f} s: {others}"
+        return f"it keeps {len_nodes(state, row)} and waits for its mates for {span(now_us - since_us)}: {others}"
     if job.agreed_us != NEVER:
-        return (
-            f"its nodes are reserved in {(job.agreed_us - now_us) / SECOND:.0f} s, for a start with its mates: {others}"
-        )
+        return f"its nodes are reserved in {span(job.agreed_us - now_us)}, for a start with its mates: {others}"
     if job.yielded_us != NEVER:
         so_far = "1 time" if job.yields == 1 else f"{job.yields} times"
         return f"it gave up its turn ({so_far} so far) because its mates are not ready: {others}"
@@ -54,7 +51,7 @@ def _unheard(domain: str, heard_us: int, now_us: int, quiet_us: int) -> str:
     """Return a note that the information about a mate is old, if its domain does not answer any more."""
     if heard_us == NEVER or now_us - heard_us <= quiet_us:
         return ""
-    return f" as far as is known ({domain} was not heard for {(now_us - heard_us) / SECOND:.0f} s)"
+    return f" as far as is known ({domain} was not heard for {span(now_us - heard_us)})"
 
 
 def _given_up(group: GroupState, domain: str, now_us: int, quiet_us: int) -> str:
@@ -62,7 +59,7 @@ def _given_up(group: GroupState, domain: str, now_us: int, quiet_us: int) -> str
     until_us, heard_us = given_up_from(group, domain), group.views[domain].heard_us
     if group.ready_since_us == NEVER or until_us >= FOREVER or now_us - max(heard_us, group.ready_since_us) <= quiet_us:
         return ""
-    return f"; if it is not heard within {max(until_us - now_us, 0) / SECOND:.0f} s, this job fails"
+    return f"; if it is not heard within {span(max(until_us - now_us, 0))}, this job fails"
 
 
 def _where(phase: str) -> str:

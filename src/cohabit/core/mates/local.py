@@ -100,14 +100,16 @@ class CoupledState(msgspec.Struct):
         """Return the terms of the job's group."""
         return self.protocol.groups[job.group].group.terms
 
-    def refusal_is_known(self, job: MateJob, now_us: int) -> bool:
+    def refusal_is_known(self, job: MateJob, now_us: int, wants_estimate: bool) -> bool:
         """Return whether a mate cannot start now, as it said and has not changed since; asking would tell nothing new.
 
+        A mate that waits may have a new estimate, which `wants_estimate` asks for; one that is not submitted has none.
         A message may be lost, so a refusal counts for no longer than after which mates are asked again.
         """
         if job.refused_us == NEVER or now_us >= job.refused_us + self.terms_of(job).ask_us:
             return False
-        return any(view.phase in (IDLE, UNSUBMITTED) for view in self.protocol.groups[job.group].views.values())
+        silent = (UNSUBMITTED,) if wants_estimate else (IDLE, UNSUBMITTED)
+        return any(view.phase in silent for view in self.protocol.groups[job.group].views.values())
 
     def forget_refusal(self, group: str) -> None:
         """Ask the mates of this group again: one of them has sent a message."""

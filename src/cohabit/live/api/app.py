@@ -10,7 +10,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from cohabit.live.api import coscheduling_routes, job_routes, profile_routes, site_routes, window_routes
+from cohabit.live.api import coscheduling_routes, job_routes, profile_routes, reload_routes, site_routes, window_routes
 from cohabit.live.api.audit import Refused
 from cohabit.live.api.credentials import Caller
 from cohabit.live.api.guard import Guard
@@ -45,6 +45,7 @@ def make_app(parts: Parts) -> FastAPI:
         job_routes,
         coscheduling_routes,
         profile_routes,
+        reload_routes,
         site_routes,
         window_routes,
         page_files,

@@ -56,6 +56,7 @@ class ExpectedStart(NamedTuple):
     user: int
     start_us: int
     nodes: list[int]
+    end_us: int  # by its requested time
 
 
 class ExpectedStarts(NamedTuple):
@@ -82,6 +83,10 @@ class LookingAhead:
         self._waiting, self._one, self._copy = waiting, asyncio.Semaphore(1), (0, b"")
         self._slots = Slots(MOST_AT_ONCE, OF_ONE_USER)
         self._expected: ExpectedStarts | None = None
+
+    def go_on_under(self, cluster: Cluster, policies: PolicySet) -> None:
+        """Copy cores of other policies from now on."""
+        self._cluster, self._policies, self._copy, self._expected = cluster, policies, (0, b""), None
 
     async def foresee(self, job: Job) -> tuple[Foresight, int]:
         """Return the prediction and the instant of the request; Busy: too many requests, or too many of this user."""
@@ -155,8 +160,9 @@ def expected_starts(saved: bytes, cluster: Cluster, policies: PolicySet, now_us:
     core, why = checkpoint.load(saved, cluster, policies), ""
     found = {}
     for row, promise in core.state.promises.items():
-        start = ExpectedStart(core.state.spec(row).user, max(promise.expected_us, now_us), node_numbers(promise.ranges))
-        found[core.state.spec(row).job_id] = start
+        job, start_us = core.state.spec(row), max(promise.expected_us, now_us)
+        nodes, end_us = node_numbers(promise.ranges), start_us + int(core.state.jobs[columns.LIMIT, row])
+        found[job.job_id] = ExpectedStart(job.user, start_us, nodes, end_us)
     state = core.state
     waits = (columns.QUEUED, columns.BLOCKED)
     waiting = sum(state.jobs[columns.STATE, row] in waits and row not in state.held for row in state.rows.values())
@@ -164,8 +170,9 @@ def expected_starts(saved: bytes, cluster: Cluster, policies: PolicySet, now_us:
     for at_us, commands, end in _living_on(core, now_us, core.state.wake_us):
         why = "" if end == NOTHING_MORE else end
         for one in (one for one in commands if isinstance(one, StartJob)):
-            user = core.state.spec(core.state.rows[one.job_id]).user
-            found.setdefault(one.job_id, ExpectedStart(user, at_us, node_numbers(one.nodes)))
+            row = core.state.rows[one.job_id]
+            user, end_us = core.state.spec(row).user, int(core.state.jobs[columns.EXPECTED, row])
+            found.setdefault(one.job_id, ExpectedStart(user, at_us, node_numbers(one.nodes), end_us))
         if len(found) >= waiting:
             break
     starts = {name: start for name, start in found.items() if name not in coupled}

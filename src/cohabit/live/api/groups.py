@@ -21,7 +21,7 @@ class WindowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GroupTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """[group.NAME]: jobs that start together, and on which terms (docs/coscheduling.md)."""
+    """[group.NAME]: jobs that start together, and on which terms (docs/coscheduling-protocol.md)."""
 
     members: dict[str, str]  # domain -> job
     lease_s: float = 60.0

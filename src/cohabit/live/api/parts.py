@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cohabit.core.protocols import PolicySet
 from cohabit.live.api.audit import Audit, Refused
@@ -86,8 +86,14 @@ class Parts:
         self.ahead = LookingAhead(
             living.controller, living.clock, living.cluster, living.policies, lambda: self.limits.counts()[0]
         )
+        self.reload: Callable[[str, str], Awaitable[dict[str, Any]]] | None = None  # folder and tables of a site file
         self.waits = Waits(living.controller, living.clock.now_us)
         feed.watch(self.limits.turn)
+
+    def go_on_under(self, cluster: Cluster, policies: PolicySet, policy: str) -> None:
+        """Tell and foresee by other policies from now on."""
+        self.living = replace(self.living, cluster=cluster, policies=policies, policy=policy)
+        self.ahead.go_on_under(cluster, policies)
 
     async def open(self) -> None:
         """Set the limits of the users with jobs; on the event loop, once the controller runs."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from cohabit.backend.protocol import Backend, BackendError, Launch
 from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import PolicySet
 from cohabit.live.controller import recovery
 from cohabit.live.controller.answers import Answers
 from cohabit.live.controller.clock import BootClock, keep_clock
@@ -28,6 +29,7 @@ from cohabit.live.controller.standing import advice
 from cohabit.live.controller.stepping import OneByOne, Stepper, Turn
 from cohabit.live.controller.telling import CoreFailed
 from cohabit.model import codec
+from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, SetShares, StartJob, TellPeer, WakeAt
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
@@ -102,6 +104,7 @@ class Controller(Answers):
         self._again_us, self._pause_s = FOREVER, FIRST_AGAIN_S
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._changes: list[tuple[Callable[[bytes], tuple[int, int]], asyncio.Future[tuple[int, int]]]] = []
         self._deadlock = ""  # as it was last logged
         self.hears_lessons: Callable[[Iterable[Event]], None] | None = None  # events that the core was told
 
@@ -147,6 +150,8 @@ class Controller(Answers):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for _, answer in self._changes:
+            answer.set_exception(InputError("the controller is being stopped"))
         left = await self._inbox.take(0.0, INBOX_MOST)
         self._refuse([(one, InputError("the controller is being stopped")) for one in left])
         await self._checkpoint()
@@ -225,6 +230,16 @@ class Controller(Answers):
         """Make the profile from an owner's runs of a program the shared one."""
         await self._demand(ProfileShared(program, owner))
 
+    async def go_on_under(
+        self, cluster: Cluster, policies: PolicySet, ended: str, settings: Mapping[str, str]
+    ) -> tuple[int, int]:
+        """Go on under other policies with all jobs; return how many wait and how many have nodes. `ended`: the settings
+        so far, `settings`: those of now, as the journal keeps them. InputError: everything is as before."""
+        answer: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+        self._changes.append((partial(self._stepper.go_on_under, cluster, policies, ended, settings), answer))
+        self._inbox.interrupt()
+        return await answer
+
     async def _demand(self, event: Event, launch: Launch | None = None) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._inbox.offer(Entry(event, launch, answer)):
@@ -239,6 +254,8 @@ class Controller(Answers):
 
     async def _run(self) -> None:
         while not self._stopping:
+            while self._changes:
+                await self._change(*self._changes.pop(0))
             due_us = min(self._wake_us, self._again_us)
             patience_us = min(max(due_us - self._clock.now_us(), 0), round(LONGEST_PATIENCE_S * SECOND))
             entries = await self._inbox.take(patience_us / SECOND, BATCH_MOST)
@@ -251,6 +268,21 @@ class Controller(Answers):
                 await self._turn(entries)
             if self._stepper.since_checkpoint >= CHECKPOINT_EVERY:
                 await self._checkpoint()
+
+    async def _change(
+        self, change: Callable[[bytes], tuple[int, int]], answer: asyncio.Future[tuple[int, int]]
+    ) -> None:
+        """Let another core go on between two batches; it decides at once."""
+        try:
+            counts = await self._in_worker(partial(change, codec.encode(self._dispatch.pending())))
+        except Exception as error:
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        self._wake_us = int(self._core.state.wake_us)
+        await self._turn([Entry(Woken())])
+        if not answer.done():
+            answer.set_result(counts)
 
     async def _turn(self, entries: list[Entry]) -> None:
         """Handle one batch: write it, decide, send the commands, answer."""

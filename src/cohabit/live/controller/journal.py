@@ -33,6 +33,7 @@ from cohabit.live.controller.journal_schema import left_out as _left_out
 from cohabit.live.controller.journal_schema import meta as _meta
 from cohabit.live.controller.journal_schema import records as _records
 from cohabit.live.controller.journal_schema import removed as _removed
+from cohabit.live.controller.journal_schema import stretches as _stretches
 from cohabit.live.controller.records import Record
 from cohabit.live.controller.refusals import NotWritable
 from cohabit.live.controller.reserve import Reserve, room_inside
@@ -70,6 +71,13 @@ class Checkpoint(NamedTuple):
     now_us: int
     core: bytes
     pending: bytes
+
+
+class Ended(NamedTuple):
+    """A stretch of batches that were told under earlier settings."""
+
+    seq: int  # the last of them
+    settings: str
 
 
 class LeftOut(NamedTuple):
@@ -325,7 +333,7 @@ class Journal:
             one = self._connection
             if any(one.execute(sa.select(table).limit(1)).first() for table in (_jobs, _records, _removed)):
                 return False
-            for table in (_batches, _checkpoints, _left_out):
+            for table in (_batches, _checkpoints, _left_out, _stretches):
                 one.execute(sa.delete(table))
             one.execute(sa.delete(_meta).where(_meta.c.key.in_((RECORDED, *settings))))
         self.next_seq, self._owed = 1, _Owed()
@@ -339,6 +347,23 @@ class Journal:
             self._owed.write(self._connection)
             self._connection.execute(sa.insert(_checkpoints), kept._asdict())
         self._owed = _Owed()
+
+    def go_on_under(self, kept: Checkpoint, ended: str, settings: Mapping[str, str]) -> None:
+        """End a stretch: all or none of the core that goes on, the settings it goes on under, and those so far."""
+        with self._transaction("other settings cannot be written"):
+            one = self._connection
+            self._owed.write(one)
+            one.execute(sa.delete(_checkpoints).where(_checkpoints.c.seq == kept.seq))
+            one.execute(sa.insert(_checkpoints), kept._asdict())
+            if one.execute(sa.select(_stretches).where(_stretches.c.seq == kept.seq)).first() is None:
+                one.execute(sa.insert(_stretches), {"seq": kept.seq, "settings": ended})
+            put(one, settings)
+        self._owed = _Owed()
+
+    def ended_stretches(self) -> list[Ended]:
+        """Return the stretches under earlier settings of which batches are kept, in order."""
+        query = sa.select(_stretches).order_by(_stretches.c.seq)
+        return self.read(lambda one: [Ended(row.seq, row.settings) for row in one.execute(query)])
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Return the checkpoint at which recovery begins."""

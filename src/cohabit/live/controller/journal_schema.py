@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from cohabit.store.versions import Step, Versioned
 
-META, BATCHES, CHECKPOINTS, JOBS, RECORDS, LEFT_OUT, REMOVED = (
+META, BATCHES, CHECKPOINTS, JOBS, RECORDS, LEFT_OUT, REMOVED, STRETCHES = (
     "cohabit_live", "cohabit_batches", "cohabit_checkpoints", "cohabit_jobs", "cohabit_records", "cohabit_left_out",
-    "cohabit_removed",
+    "cohabit_removed", "cohabit_stretches",
 )  # fmt: skip
 LIVING = "cohabit_records_living"
 _number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -72,6 +72,11 @@ removed = sa.Table(  # from version 4 on: names of jobs whose records retention 
     sa.Column("array_first", sa.BigInteger, nullable=False),
     sa.Column("members", sa.BigInteger, nullable=False),  # more than 0: it was an array of this many jobs
 )  # fmt: skip
+stretches = sa.Table(  # from version 5 on: batches told under earlier settings; those of now are in META
+    STRETCHES, today,
+    sa.Column("seq", _number, primary_key=True, autoincrement=False),  # the last batch under these settings
+    sa.Column("settings", sa.Text, nullable=False),
+)  # fmt: skip
 
 
 def _version_1(connection: sa.Connection) -> None:
@@ -117,6 +122,11 @@ def _version_4(connection: sa.Connection) -> None:
     )
 
 
+def _version_5(connection: sa.Connection) -> None:
+    """Create the table of stretches under earlier settings."""
+    _create(connection, f"CREATE TABLE {STRETCHES} (seq %(long)s NOT NULL PRIMARY KEY, settings TEXT NOT NULL)")
+
+
 def _create(connection: sa.Connection, statement: str) -> None:
     """Create a table in the dialect of the database."""
     sqlite = connection.dialect.name == "sqlite"
@@ -124,7 +134,7 @@ def _create(connection: sa.Connection, statement: str) -> None:
     connection.exec_driver_sql(statement % words)
 
 
-STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3, _version_4)
+STEPS: tuple[Step, ...] = (_version_1, _version_2, _version_3, _version_4, _version_5)
 VERSION = len(STEPS)
 _VERSIONED = Versioned("journal", meta, "version", lock=0x636F686C)
 

@@ -108,6 +108,7 @@ class MeasuringBackend:
         self.inner, self.meter, self.period_s = inner, meter, period_s
         self.drift, self._clock, self._episode_s = drift or DriftWatch(), clock, episode_s
         self._sees_all = sees_all  # False: jobs may be on the nodes that did not come through this back end
+        self.learns = True  # False: runs that start now are not measured, as the policy uses no profiles
         self._ask: Ask | None = None
         self._runs: dict[Key, _Watched] = {}
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
@@ -134,7 +135,7 @@ class MeasuringBackend:
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
         """Pass a command on; starts and moves are remembered."""
-        if isinstance(command, StartJob):
+        if isinstance(command, StartJob) and self.learns:
             self._add(_Watched(command))
         try:
             await self.inner.execute(command, launch)

@@ -15,6 +15,7 @@ from cohabit.backend.protocol import CANCELLED, ENDED, LOST, RUNNING, STOPPED, R
 from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
+from cohabit.core.succession import succeed
 from cohabit.live.controller import records
 from cohabit.live.controller.journal import Batch, Checkpoint, Journal, LeftOut
 from cohabit.live.controller.recorder import Recorder
@@ -24,6 +25,7 @@ from cohabit.model import codec
 from cohabit.model.cluster import Cluster
 from cohabit.model.command import CancelJob, Command, RenewJob, StopJob
 from cohabit.model.event import Event, JobFinished, JobStarted, StartRefused
+from cohabit.model.units import FOREVER
 
 GIVEN_UP = "the scheduler could not take it again after a restart; its log says why"
 NOT_BEGUN = "the controller was restarted before the start was carried out"
@@ -171,6 +173,11 @@ def _key(order: Command) -> Key:
     return order.job_id, order.attempt
 
 
+def going_on(core: SchedulerCore, cluster: Cluster, policies: PolicySet, now_us: int) -> SchedulerCore:
+    """Return the core that goes on under other settings, as it comes out of its checkpoint."""
+    return checkpoint.load(checkpoint.save(succeed(core, cluster, policies, now_us)), cluster, policies)
+
+
 class Verified(NamedTuple):
     """The result of a replay of a journal."""
 
@@ -178,16 +185,43 @@ class Verified(NamedTuple):
     commands: int
     difference: str  # empty: byte for byte the same commands
     left_out: int = 0  # events that are marked as left out
+    stretches: int = 1  # of batches under the same settings
 
 
-def verify(journal: Journal, cluster: Cluster, policies: PolicySet) -> Verified:
-    """Tell a fresh core every event that is kept and compare its commands with the recorded ones."""
+class Stretch(NamedTuple):
+    """The settings under which a core was told the batches up to one of them."""
+
+    upto: int
+    cluster: Cluster
+    policies: PolicySet
+
+
+def verify(journal: Journal, cluster: Cluster, policies: PolicySet, earlier: Sequence[Stretch] = ()) -> Verified:
+    """Tell a fresh core every event that is kept and compare its commands with the recorded ones.
+
+    `earlier`: the stretches under other settings; at the end of each, the core that goes on is made as it was then.
+    """
     kept: Checkpoint | None = journal.oldest_checkpoint()
+    begun = 0 if kept is None else kept.seq
+    left = [one for one in earlier if one.upto > begun]
+    stretches = len(left) + 1
+    found = _verified(journal, kept, [*left, Stretch(FOREVER, cluster, policies)])
+    return found._replace(stretches=stretches)
+
+
+def _verified(journal: Journal, kept: Checkpoint | None, stretches: list[Stretch]) -> Verified:
+    upto, cluster, policies = stretches[0]
     core = SchedulerCore(cluster, policies) if kept is None else checkpoint.load(kept.core, cluster, policies)
     batches = commands = skipped = 0
+    last_us = 0 if kept is None else kept.now_us
     marked = journal.left_out()
     with closing(journal.batches(after=0 if kept is None else kept.seq)) as found:
         for batch in found:
+            while batch.seq > upto:
+                stretches = stretches[1:]
+                upto, cluster, policies = stretches[0]
+                core = going_on(core, cluster, policies, last_us)
+            last_us = batch.now_us
             known = marked.get(batch.seq, {})
             try:
                 told = _told(core, None, batch, marked, False)

@@ -18,7 +18,17 @@ import msgspec
 import sqlalchemy as sa
 
 from cohabit.live.controller import records as rows
-from cohabit.live.controller.journal_schema import batches, checkpoints, get, jobs, left_out, put, records, removed
+from cohabit.live.controller.journal_schema import (
+    batches,
+    checkpoints,
+    get,
+    jobs,
+    left_out,
+    put,
+    records,
+    removed,
+    stretches,
+)
 from cohabit.live.controller.records import OVER, Record
 from cohabit.live.controller.reserve import LOG_PAGES
 
@@ -232,7 +242,8 @@ def remove_batches(connection: sa.Connection, upto: int, most: int) -> Portion:
         return Portion()
     last = min(upto, first + most - 1)
     found = due_facts(connection, OldFacts(last, []))
-    connection.execute(sa.delete(left_out).where(left_out.c.seq <= last))
+    for table in (left_out, stretches):
+        connection.execute(sa.delete(table).where(table.c.seq <= last))
     connection.execute(sa.delete(batches).where(batches.c.seq <= last))
     return found
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from cohabit.backend.protocol import Launch
 from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
+from cohabit.core.protocols import PolicySet
+from cohabit.core.succession import living_of
 from cohabit.live.controller import recovery
 from cohabit.live.controller.admission import Admission
 from cohabit.live.controller.inbox import Entry
@@ -22,6 +24,7 @@ from cohabit.live.controller.journal import Checkpoint, Journal, JournalError, L
 from cohabit.live.controller.recovery import Restored
 from cohabit.live.controller.refusals import CannotTake
 from cohabit.live.controller.telling import CoreFailed, reason_of, tell
+from cohabit.model.cluster import Cluster
 from cohabit.model.command import Command, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobSubmitted
@@ -138,6 +141,22 @@ class Stepper:
         self.since_checkpoint += 1
         found = {name: launch for name, launch in starting.items() if launch is not None}
         return Turn(told, refused, commands, found, lost)
+
+    def go_on_under(
+        self, cluster: Cluster, policies: PolicySet, ended: str, settings: Mapping[str, str], pending: bytes
+    ) -> tuple[int, int]:
+        """Go on under other settings, with all jobs; return how many wait and how many have nodes.
+
+        The journal has all of it before the core is another one: a crash leaves the old settings or the new."""
+        if self.broken:
+            raise InputError("the core is just made anew", "", "try again")
+        core = recovery.going_on(self.core, cluster, policies, self.last_us)
+        seq = self._journal.next_seq - 1
+        self._journal.go_on_under(Checkpoint(seq, self.last_us, checkpoint.save(core), pending), ended, settings)
+        self.core, self.since_checkpoint = core, 0
+        for put_on in self._watchers:
+            put_on(core)
+        return living_of(core)
 
     def checkpoint(self, pending: bytes) -> None:
         """Keep the core's state, so that the journal before it can be removed."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cohabit.core.protocols import Wait
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WINDOW_US
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, span
 from cohabit.policy.gate.variability import (
     ASK_AGAIN_US,
     SPELLS,
@@ -98,8 +98,8 @@ class PayingGate(VariabilityGate):
             about |= {"skips": about["skips"] + 1, "counted": asked_of}
             tally(memory, "delayed")
         reason = (
-            f"a start now would probably lose {lost_us / SECOND:.0f} s, and noise goes on for about "
-            f"{lasts_us / SECOND:.0f} s; it waits until it is calm, {(end_us - view.now_us) / SECOND:.0f} s at most"
+            f"a start now would probably lose {span(round(lost_us))}, and noise goes on for about "
+            f"{span(round(lasts_us))}; it waits until it is calm, {span(end_us - view.now_us)} at most"
         )
         return Wait(reason, min(view.now_us + self.ask_again_us, end_us), end_us if taken >= 1.0 else 0)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cohabit.core.protocols import Wait
 from cohabit.model.errors import InputError
 from cohabit.model.telemetry import WINDOW_US, Window, feature_names
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, span
 from cohabit.policy.needs import MODEL, TELEMETRY, Need
 from cohabit.predict.variability_data import CLASSES
 
@@ -244,9 +244,9 @@ class ModelJudge:
         if window is None:
             return "there is no telemetry yet"
         if window.end_us > now_us:
-            return f"the telemetry's clock is {(window.end_us - now_us) / 60e6:.0f} min ahead"
+            return f"the telemetry's clock is {span(window.end_us - now_us)} ahead"
         if now_us - window.end_us > TOO_OLD_US:
-            return f"the telemetry is stale: its newest window ended {(now_us - window.end_us) / 60e6:.0f} min ago"
+            return f"the telemetry is stale: its newest window ended {span(now_us - window.end_us)} ago"
         return "" if kind else "the job's workload type is not known"
 
 

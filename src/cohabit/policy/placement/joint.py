@@ -184,10 +184,10 @@ class Joint(SharedNodes):
         """Return what a second of the job costs, and a second of a whole node."""
         if self.objective in ("makespan", "node-hours"):
             return 0.0, 1.0
-        waiting = view.queued()
-        others = max(len(waiting) - begun - 1, 0) / view.cluster_nodes
+        others = max(view.waiting - begun - 1, 0) / view.cluster_nodes
         if self.objective == "slowdown":  # a second costs a job the more the shorter it is
-            others *= float(max(view.limit_us(row), 1) * np.mean(1.0 / np.maximum(view.jobs[LIMIT, waiting], 1)))
+            limits = np.maximum(view.jobs[LIMIT, view.queued()], 1)
+            others *= float(max(view.limit_us(row), 1) * np.mean(1.0 / limits))
         return 1.0, others
 
     def _shared_part(self, ask: Ask, view: View) -> float:

@@ -16,7 +16,7 @@ from cohabit.compiled import load_machine_code
 from cohabit.core.ledger import ranges_of
 from cohabit.core.protocols import Intent
 from cohabit.model.plan import Ask
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, span
 from cohabit.policy.placement.joint import SLACK, Joint
 from cohabit.policy.planning.plans import Found, find_plan, recalled, remembered
 from cohabit.policy.planning.problem import Way, problem_of
@@ -82,8 +82,8 @@ class Planned(Joint):
         saved = (
             f"the plan of the queue is {100 * (1 - value / greedy):.0f} % better than starting it as soon as it fits"
         )
-        wait_s = max(begin_us - view.now_us, 0) / SECOND
-        return f"it is planned to start in {wait_s:.0f} s: {saved} (past error {100 * error:.0f} %)"
+        due = span(max(begin_us - view.now_us, 0))
+        return f"it is planned to start in {due}: {saved} (past error {100 * error:.0f} %)"
 
 
 def _due(asks: list[Ask]) -> list[Ask]:

@@ -49,6 +49,7 @@ ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
 FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
 COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs costs, JOB_NODES that chooses nodes
 PAYING = "paying"  # ours: RUSH with the gate of rush-paying
+PAYING_CALM = "paying calm"  # ours: the same, that sees the job's nodes and chooses calm ones first
 UNGATED = (FCFS, NEVER)  # or equivalent: no canaries, no telemetry
 
 
@@ -235,8 +236,8 @@ def run_trial(
 
 
 def _gate(policy: str, judge: Judge, skip_threshold: int) -> VariabilityGate:
-    if policy == PAYING:
-        return PayingGate(judge)
+    if policy in (PAYING, PAYING_CALM):
+        return PayingGate(judge, choose_nodes=policy == PAYING_CALM)
     cost_aware, choose_nodes = policy == COST_AWARE, policy == CALM_NODES
     return VariabilityGate(judge, skip_threshold=skip_threshold, cost_aware=cost_aware, choose_nodes=choose_nodes)
 
@@ -248,9 +249,9 @@ def _judge(
         return RandomJudge(rate, seed)
     if policy == ORACLE:
         return OracleJudge(truth)
-    if policy in (RUSH, PAYING, JOB_NODES, COST_AWARE, CALM_NODES):
+    if policy in (RUSH, PAYING, PAYING_CALM, JOB_NODES, COST_AWARE, CALM_NODES):
         assert models is not None
-        if policy in (JOB_NODES, CALM_NODES):
+        if policy in (PAYING_CALM, JOB_NODES, CALM_NODES):
             return ModelJudge(models.job_nodes)
         return ModelJudge(models.partial if one.partial else models.full, all_nodes=True)
     return ConstantJudge()

@@ -25,7 +25,18 @@ from cohabit.reproduce.rush.lab import (
     WS,
 )
 from cohabit.reproduce.rush.plan import FULL, Plan
-from cohabit.reproduce.rush.trials import CONTROL, LEARNER, MODEL, PATIENT, SPELLS, THROUGHOUT, Trial, Work, run_set
+from cohabit.reproduce.rush.trials import (
+    CONTROL,
+    LEARNER,
+    MODEL,
+    PATIENT,
+    PLACED,
+    SPELLS,
+    THROUGHOUT,
+    Trial,
+    Work,
+    run_set,
+)
 from cohabit.reproduce.tasks import Task
 from cohabit.trace.rush_programs import APPLICATIONS
 
@@ -33,7 +44,7 @@ Statistic = Callable[[Sequence[Trial]], float | None]
 SENSITIVE = ("Laghos", "LBANN", "sw4lite")
 SOONER = ("Kripke", "AMG")
 GATED = (ADAA, RUSH)  # experiment and policy of most rows
-PARTS = ((ADAA, *SPELLS), (ADPA, PDPA, WS, SS, THROUGHOUT))
+PARTS = ((ADAA, *SPELLS), (ADPA, PDPA, WS, SS, *PLACED, THROUGHOUT))
 PER_TRIAL = {"Laghos": "almost none", "LBANN": "almost none"}
 
 FALSE_ALARMS = (
@@ -60,6 +71,7 @@ def tasks(plan: Plan) -> list[Task]:
                 keeps_model=number == part == 0,
                 learner=sizes.learner,
                 spells=sizes.spells,
+                placed=sizes.placed,
             )
             found.append(Task(f"trials {number} {part}", run_set, {"work": work}, 60.0 + part))
     return found

@@ -10,7 +10,7 @@ import msgspec
 from cohabit.predict.estimators import need_scikit_learn
 from cohabit.reproduce.papers import Options, Paper, digest
 from cohabit.reproduce.rows import Row, contract, explained, noted
-from cohabit.reproduce.rush import learning, outcomes, spells
+from cohabit.reproduce.rush import learning, outcomes, places, spells
 from cohabit.reproduce.rush.plan import Plan
 from cohabit.reproduce.tasks import Task
 from cohabit.sim.weather.constants import CONSTANTS
@@ -24,7 +24,7 @@ class Rush(Paper):
     """The paper in the form the command uses."""
 
     name, title = "rush", "RUSH"
-    plan, experiments = Plan, (learning, outcomes, spells)
+    plan, experiments = Plan, (learning, outcomes, spells, places)
 
     def tasks(self, options: Options) -> list[Task]:
         """Return the work in independent tasks."""

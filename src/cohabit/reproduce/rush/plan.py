@@ -25,13 +25,15 @@ class Sizes:
     brackets: int = 2  # trials of ADAA in a set with all other policies
     worlds: int = 1  # sets that also run in the other world
     spells: int = 5  # trials of ADAA in a set with every length of noise
+    placed: int = 5  # and with noise in every kind of place
     learner: str = ""  # the gate's; empty: whichever does best on applications left out (R12)
 
 
 FULL = Sizes()
 QUICK = Sizes(
-    sets=1, trials=2, days=60, runs_per_day=1.0, lessons=1, eliminating=False, others=1, brackets=1, worlds=1, spells=2
-)
+    sets=1, trials=2, days=60, runs_per_day=1.0, lessons=1, eliminating=False, others=1, brackets=1, worlds=1, spells=2,
+    placed=0,
+)  # fmt: skip
 
 
 class Plan(PlanOf[Sizes]):

@@ -27,6 +27,7 @@ from cohabit.reproduce.rush.lab import (
     NEVER,
     ORACLE,
     PAYING,
+    PAYING_CALM,
     RANDOM,
     RUSH,
     Experiment,
@@ -35,7 +36,7 @@ from cohabit.reproduce.rush.lab import (
     run_trial,
 )
 from cohabit.reproduce.rush.learning import Trained
-from cohabit.sim.weather.constants import CONSTANTS, Constants
+from cohabit.sim.weather.constants import CONSTANTS, PLACES, Constants
 
 THROUGHOUT = "throughout"  # another world: programs are slowed during the whole run
 PATIENT = "patient"  # a threshold no job reaches in an experiment
@@ -48,6 +49,8 @@ SPELLS_MIN = (
 SPELLS = {
     f"spells of {minutes:g} min": minutes for minutes in SPELLS_MIN
 }  # ADAA once more, with noise that lasts so long
+PLACED_MIN = 10.0  # mean time for which noise with a place holds: five minutes of counters can show where it is
+PLACED = {f"noise in one place ({place})": place for place in PLACES}  # ADAA once more, with noise at some nodes only
 MANY_SKIPS = 1000
 LEARNER, MODEL, CONTROL = "learner", "model", "control runs"
 Trial = dict[str, Any]  # policy -> result
@@ -68,6 +71,7 @@ class Work:
     keeps_model: bool = False  # whether the model's file and the control runs are kept
     learner: str = ""  # empty: chosen by F1
     spells: int = 0  # ADAA trials with every length of noise
+    placed: int = 0  # and with noise in every kind of place
 
 
 def run_set(work: Work) -> dict[str, Any]:
@@ -82,6 +86,10 @@ def run_set(work: Work) -> dict[str, Any]:
         if minutes := SPELLS.get(name):
             seeds = work.trial_seeds[: work.spells]
             found[name] = [_with_spells(minutes, seed, data.norms, models, work.jobs) for seed in seeds]
+            continue
+        if place := PLACED.get(name):
+            seeds = work.trial_seeds[: work.placed]
+            found[name] = [_with_noise_at(place, seed, data.norms, models, work.jobs) for seed in seeds]
             continue
         one = experiments(work.jobs)[name]
         seeds = work.trial_seeds if name == ADAA else work.trial_seeds[: work.others]
@@ -131,6 +139,19 @@ def _with_spells(minutes: float, seed: int, norms: Norms, models: Models, jobs: 
     }
     rate = _rate(found[RUSH])
     return found | {RANDOM: run_trial(one, seed, RANDOM, norms, rate=rate, constants=constants)}
+
+
+def noise_at(place: str) -> Constants:
+    """The world in which only the jobs at some nodes feel the noise job; it holds every amount for ten minutes."""
+    noise = msgspec.structs.replace(CONSTANTS.noise, hold_min=PLACED_MIN, place=place)
+    return msgspec.structs.replace(CONSTANTS, noise=noise)
+
+
+def _with_noise_at(place: str, seed: int, norms: Norms, models: Models, jobs: int) -> Trial:
+    """One ADAA trial under the gates that see all nodes, that see the job's, and that choose among the idle ones."""
+    one, constants = experiments(jobs)[ADAA], noise_at(place)
+    policies = (FCFS, RUSH, JOB_NODES, CALM_NODES, PAYING_CALM)
+    return {policy: run_trial(one, seed, policy, norms, models, constants=constants) for policy in policies}
 
 
 def _rate(rush: dict[str, Any]) -> float:

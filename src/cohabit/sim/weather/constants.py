@@ -8,6 +8,8 @@ import msgspec
 
 from cohabit.sim.machine.constants import Section
 
+SWITCH, STORAGE, NODE = PLACES = ("switch", "storage", "node")  # where noise may be
+
 
 class SeriesConstants(Section, frozen=True):
     """Changes of the load of one shared resource with time; see series.py."""
@@ -49,6 +51,22 @@ class NoiseConstants(Section, frozen=True):
     light: float
     strength: float
     heavy: float  # calibrated
+    place: str  # one of PLACES; "": every job feels it
+
+
+class PlaceConstants(Section, frozen=True):
+    """For noise with a place: nodes behind one of a kind, and the share of the machine that it hits at once."""
+
+    switch_nodes: int
+    switch_share: float
+    storage_nodes: int
+    storage_share: float
+    node_nodes: int
+    node_share: float
+
+    def of(self, place: str) -> tuple[int, float]:
+        """Return the numbers of one kind of place."""
+        return getattr(self, f"{place}_nodes"), getattr(self, f"{place}_share")
 
 
 class LawConstants(Section, frozen=True):
@@ -83,6 +101,7 @@ class Constants(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spike: SpikeConstants
     pod: PodConstants
     noise: NoiseConstants
+    places: PlaceConstants
     law: LawConstants
     telemetry: TelemetryConstants
     canary: CanaryConstants

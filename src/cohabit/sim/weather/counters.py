@@ -57,11 +57,11 @@ class NodeState:
     traffic: Floats  # its own, as a share of its link
     congestion: Floats  # of the network where it is
     io: Floats  # its own
-    slow_io: float  # delay at the servers, the same for all
+    slow_io: Floats | float  # delay at the servers, the same for all or by node
 
     def table(self) -> NDArray[np.float32]:
         """[node, kind of load]."""
-        slow = np.full(len(self.traffic), self.slow_io)
+        slow = np.broadcast_to(self.slow_io, len(self.traffic))
         return np.stack([self.traffic, self.congestion, self.io, slow], axis=1).astype(np.float32)
 
 

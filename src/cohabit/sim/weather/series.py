@@ -87,6 +87,8 @@ class Noise:
     constants: NoiseConstants
     step_s: int
     _levels: list[float] = field(default_factory=list)
+    _amounts: list[int] = field(default_factory=list)  # which amount it holds in each step, by number
+    _hit: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     _rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,8 +101,20 @@ class Noise:
             heavy, amount, hold_min = self._rng.random(), self._rng.random(), self._rng.exponential()
             level = about.strength if heavy < about.heavy else about.light * float(amount)
             hold = max(1, round(60.0 * about.hold_min * float(hold_min) / self.step_s))
+            self._amounts += [self._amounts[-1] + 1 if self._amounts else 0] * hold
             self._levels += [level] * hold
         return self._levels[step]
+
+    def hit(self, step: int, nodes: int, each: int, share: float) -> NDArray[np.bool_]:
+        """Return the nodes that feel it in this step: so large a share of all groups of `each` nodes in a row."""
+        self.at(step)
+        amount = self._amounts[step]
+        if amount not in self._hit:
+            rng, groups = stream(self.seed, f"weather noise place {amount}"), -(-nodes // each)
+            found = np.zeros(groups, bool)
+            found[rng.permutation(groups)[: max(1, round(share * groups))]] = True
+            self._hit[amount] = np.repeat(found, each)[:nodes]
+        return self._hit[amount]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from cohabit.model.event import TelemetryReduced
 from cohabit.model.telemetry import WINDOW_US, Table, Window, encode
 from cohabit.model.units import SECOND
 from cohabit.sim.streams import stream
-from cohabit.sim.weather.constants import CONSTANTS, Constants
+from cohabit.sim.weather.constants import CONSTANTS, STORAGE, Constants
 from cohabit.sim.weather.counters import Floats, NodeState, Sampler
 from cohabit.sim.weather.series import Sky, production, reserved
 from cohabit.trace.rush_programs import Temper
@@ -138,8 +139,8 @@ class Weather:
         """Return the current rate of every running job; 1 is undisturbed."""
         self.changed = False
         network, filesystem = self.asked()
-        sky = self.sky.at(max(self._step, 0))
-        return {job_id: self.rate(one, sky, network, filesystem) for job_id, one in self._guests.items()}
+        step = max(self._step, 0)
+        return {job_id: self.rate(one, step, network, filesystem) for job_id, one in self._guests.items()}
 
     def asked(self) -> tuple[float, float]:
         """Return the total demand of running jobs on network and filesystem, in nodes."""
@@ -149,22 +150,42 @@ class Weather:
             math.fsum(one.temper.filesystem * len(one.nodes) for one in guests),
         )
 
-    def rate(self, one: Guest, sky: tuple[float, float, float], network: float, filesystem: float) -> float:
-        """Return the rate of one job beside this demand of others; its own demand is in its run time already."""
+    def rate(self, one: Guest, step: int, network: float, filesystem: float) -> float:
+        """Return the rate of one job in a step beside this demand; its own demand is in its run time already."""
         if one.settled:
             return 1.0 / one.luck
         temper, size, early = one.temper, len(one.nodes), self.constants.law.early
         others_network = max(0.0, network - temper.network * size) / self.nodes
         others_filesystem = max(0.0, filesystem - temper.filesystem * size) / self.nodes
-        near = 1.0 + self.constants.noise.near * one.near
-        lost = temper.network_sensitivity * self.congestion(sky[0] + near * sky[2] + others_network)
-        lost += temper.filesystem_sensitivity * self.congestion(sky[1] + others_filesystem)
+        loads = self.sky_over(one, step)
+        lost = temper.network_sensitivity * self.congestion(loads[0] + others_network)
+        lost += temper.filesystem_sensitivity * self.congestion(loads[1] + others_filesystem)
         return 1.0 / ((1.0 + lost / early) * one.luck)
+
+    def sky_over(self, one: Guest, step: int) -> tuple[float, float]:
+        """Return the load of network and filesystem that a job feels in a step, with the noise where it is."""
+        network, filesystem, noise = self.sky.at(step)
+        place = self.constants.noise.place
+        if not place:
+            return network + (1.0 + self.constants.noise.near * one.near) * noise, filesystem
+        felt = noise if noise and self._hit(step)[one.nodes].any() else 0.0
+        return (network, filesystem + felt) if place == STORAGE else (network + felt, filesystem)
+
+    def _hit(self, step: int) -> NDArray[np.bool_]:
+        """Return the nodes where the noise is in this step."""
+        if self.sky.noise is None:
+            return np.zeros(self.nodes, bool)
+        return self.sky.noise.hit(step, self.nodes, *self.constants.places.of(self.constants.noise.place))
 
     def congestion(self, load: float) -> float:
         """Return the share of the load that waits: 0 up to the knee, 1 at saturation, more beyond."""
         knee = self.constants.law.knee
         return max(0.0, load - knee) / (1.0 - knee)
+
+    def congestion_of(self, loads: NDArray[Any]) -> Floats:
+        """Return the same for every node."""
+        knee = self.constants.law.knee
+        return np.asarray(np.maximum(0.0, loads - knee) / (1.0 - knee), np.float64)
 
     def would_take_us(
         self, job_id: str, program: str, ranges: Ranges, now_us: int, work_us: float, usual: tuple[float, float]
@@ -183,7 +204,7 @@ class Weather:
         early = self.constants.law.early
         step, at_us, left = (now_us - self.begin_us) // self.step_us, float(now_us), early * work_us
         while True:
-            rate = self.rate(one, self.sky.at(max(step, 0)), *asked)
+            rate = self.rate(one, max(step, 0), *asked)
             until_us = self.begin_us + (step + 1) * self.step_us
             if left <= (until_us - at_us) * rate:
                 return at_us + left / rate - now_us + (1.0 - early) * work_us * one.luck
@@ -196,7 +217,8 @@ class Weather:
         step = max(self._step if step is None else step, 0)
         background_network, background_filesystem, noise = self.sky.at(step)
         network, filesystem = self.asked()
-        load = background_network + network / self.nodes + noise * (1.0 + self.constants.noise.near * self._near)
+        load, servers = background_network + network / self.nodes, background_filesystem + filesystem / self.nodes
+        there = (1.0 + self.constants.noise.near * self._near) if not self.constants.noise.place else self._hit(step)
         traffic, io = np.zeros(self.nodes), np.zeros(self.nodes)
         if self.others:
             traffic = self._of_others("network", step, background_network, self.constants.network.base)
@@ -204,9 +226,10 @@ class Weather:
         for one in self._guests.values():
             traffic[one.nodes], io[one.nodes] = one.temper.network, one.temper.filesystem
         traffic[self.noise_nodes] = min(1.0, noise)
-        knee = self.constants.law.knee
-        slow_io = self.congestion(background_filesystem + filesystem / self.nodes)
-        return NodeState(traffic, np.maximum(0.0, load - knee) / (1.0 - knee), io, slow_io)
+        if self.constants.noise.place == STORAGE:
+            congestion = np.full(self.nodes, self.congestion(load))
+            return NodeState(traffic, congestion, io, self.congestion_of(servers + noise * there))
+        return NodeState(traffic, self.congestion_of(load + noise * there), io, self.congestion(servers))
 
     def _of_others(self, what: str, step: int, load: float, usual: float) -> Floats:
         """Return the demand of nodes that run foreign jobs; these jobs change every five minutes.

@@ -15,13 +15,15 @@ from pydantic import Field
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.credentials import Caller
-from cohabit.live.api.dry_run import ExpectedStart
+from cohabit.live.api.dry_run import ExpectedStart, ExpectedStarts
 from cohabit.live.api.limits import KEPT_BACK
 from cohabit.live.api.looking import PAGE
 from cohabit.live.api.page import learning as page_learning
 from cohabit.live.api.page import views as page_views
+from cohabit.live.api.page.beside import shared_nodes
 from cohabit.live.api.page.charts import KIND, packed, series
-from cohabit.live.api.page.documents import About, Domains, GanttColumns, GanttHeader, JobLine, JobList, OneJob
+from cohabit.live.api.page.documents import About, Domains, JobLine, JobList, OneJob
+from cohabit.live.api.page.gantt_documents import GanttColumns, GanttHeader
 from cohabit.live.api.parts import Parts
 from cohabit.live.api.problems import Refusal
 from cohabit.live.api.routes import Identified, Job, Service, reply
@@ -40,6 +42,7 @@ SERIES_S = 6 * 3600.0
 SERIES_MOST = 5_000  # ended jobs read for one chart
 VARIATION_MOST = 5_000  # ended jobs whose run times are compared
 GANTT_MOST = 100_000
+PLANNED_MOST = 2_000
 FIRST_SPAN_S = 3600
 STATES = ("running", "done", "failed", "killed", "cancelled", "lost", "other")
 
@@ -248,6 +251,7 @@ async def predictions(parts: Service, caller: Identified) -> Response:
         owners = [await _owner_name(parts, owner) for owner in matrix.pop("owners")]
         named = zip(matrix["programs"], owners, strict=True)
         matrix["programs"] = [f"{program} ({owner})" if owner else program for program, owner in named]
+    found["together"] = await parts.controller.ask(lambda core: shared_nodes(core, _owner(caller), now_us))
     for gate in found["gates"]:
         if not caller.operates:
             gate["passed_over"] = []
@@ -293,6 +297,18 @@ async def gantt(
     state = np.array([_state_code(one.status or "running") for one in records], np.int32)
     arrays = GanttColumns(submit, start, end, program, state, job, first, count)
     return Response(packed(header, arrays._asdict()), media_type=KIND)
+
+
+@router.get("/gantt/planned")
+async def gantt_planned(parts: Service, caller: Identified) -> Response:
+    """Return the expected ends of jobs that run and the expected starts of those that wait; the earliest of many."""
+    owner, now_us = _owner(caller), parts.living.clock.now_us()
+    try:
+        ahead = await parts.ahead.expected_starts(caller.number)
+    except Busy:
+        ahead = ExpectedStarts(now_us, {}, "the server is busy with other questions of this kind")
+    found = await parts.controller.ask(lambda core: page_views.planned(core, ahead, owner, PLANNED_MOST))
+    return reply(found)
 
 
 def _state_code(state: str) -> int:

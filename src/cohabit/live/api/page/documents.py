@@ -7,9 +7,7 @@ since the first submission in a finished run.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NotRequired, TypedDict
-
-from numpy.typing import NDArray
+from typing import Any, NotRequired, TypedDict
 
 from cohabit.report.predicted import Compared
 from cohabit.report.variation import Variation
@@ -83,30 +81,6 @@ class Series(_From):
     ended: list[int]
     waiting: list[float]
     busy_cores: list[float]
-
-
-class GanttHeader(_From):
-    """The context of the columns of a Gantt chart."""
-
-    ids: list[str]
-    programs: list[str]
-    states: list[str]
-    nodes: int
-    until: float
-    shared: bool
-
-
-class GanttColumns(NamedTuple):
-    """A row for every job, then (bar_*) a row for every stretch of nodes of a job."""
-
-    submit: NDArray[Any]
-    start: NDArray[Any]
-    end: NDArray[Any]
-    program: NDArray[Any]
-    state: NDArray[Any]
-    bar_job: NDArray[Any]
-    bar_first: NDArray[Any]
-    bar_count: NDArray[Any]
 
 
 class NodeTenant(TypedDict):
@@ -377,12 +351,30 @@ class Counters(TypedDict):
     left_out: int
 
 
+class BesideJob(TypedDict):
+    """A job on shared nodes; unnamed: the caller may not see it."""
+
+    job: str | None
+    program: str | None
+    slowed_percent: list[float | None]  # by each job of the set, in its order; None: itself, or not known
+    expected: float | None  # run time against alone, as booked
+    measured: Speed | None
+
+
+class SharedNodes(TypedDict):
+    """Jobs that share nodes now."""
+
+    nodes: list[int]
+    jobs: list[BesideJob]
+
+
 class Predictions(TypedDict):
     """Predicted slowdowns, gates and counters."""
 
     matrix: Matrix | None
     gates: list[VariabilityGate]
     counters: Counters | None
+    together: NotRequired[list[SharedNodes]]  # live
     slowdowns: NotRequired[Compared | None]  # finished; a running controller tells them at /v1/slowdowns
 
 

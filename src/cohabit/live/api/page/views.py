@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from cohabit.core import columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.guaranteeing import recalled, story_of
+from cohabit.core.kernels.ladder import all_rows
+from cohabit.core.ledger import ranges_of
 from cohabit.core.protocols import Guarantor
 from cohabit.core.short_reasons import ShortReasons
 from cohabit.core.state import DOWN, DRAINED, State
+from cohabit.live.api.dry_run import ExpectedStarts
 from cohabit.live.api.page.documents import (
     Counts,
     JobLine,
@@ -30,6 +33,7 @@ from cohabit.live.api.page.documents import (
     Placement,
     Speed,
 )
+from cohabit.live.api.page.gantt_documents import Planned
 from cohabit.live.api.views import node_numbers
 from cohabit.model.cluster import NodeGroup
 from cohabit.model.units import SECOND
@@ -169,6 +173,36 @@ def _line(state: State, row: int) -> JobLine:
     }
 
 
+def planned(core: SchedulerCore, ahead: ExpectedStarts, owner: int | None, most: int) -> Planned:
+    """Return expected ends of running jobs and expected starts of waiting ones, by requested times."""
+    state = core.state
+    own = [row for row in all_rows(state.running) if owner in (None, state.spec(int(row)).user)]
+    known = [
+        (start, state.spec(state.rows[name]))
+        for name, start in ahead.starts.items()
+        if name in state.rows and owner in (None, start.user)
+        if int(state.jobs[columns.STATE, state.rows[name]]) in (columns.QUEUED, columns.BLOCKED)
+    ]
+    known.sort(key=lambda pair: pair[0].start_us)
+    return {
+        "running": {state.spec(int(row)).job_id: int(state.jobs[columns.EXPECTED, row]) / SECOND for row in own},
+        "planned": [
+            {
+                "job": job.job_id,
+                "program": job.program,
+                "submitted_at": int(state.jobs[columns.SUBMIT, state.rows[job.job_id]]) / SECOND,
+                "start_at": start.start_us / SECOND,
+                "end_at": start.end_us / SECOND,
+                "nodes": list(ranges_of(np.array(start.nodes, np.int64))),
+            }
+            for start, job in known[:most]
+        ],
+        "left_out": max(len(known) - most, 0),
+        "why": ahead.why,
+        "at": ahead.at_us / SECOND,
+    }
+
+
 # ---- one job, one node ----------------------------------------------------------------------------------------------
 
 
@@ -184,7 +218,7 @@ def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> Placeme
         for node in nodes:
             for other in state.ledger.rows_on(node):
                 if other != row:
-                    name, program = _names(state, other, owner)
+                    name, program = names(state, other, owner)
                     beside.setdefault(other, {"job": name, "program": program, "nodes": 0})["nodes"] += 1
     return {
         "holds": int(state.jobs[columns.STATE, row]) == columns.HOLDING,
@@ -198,7 +232,7 @@ def placement_of(core: SchedulerCore, job_id: str, owner: int | None) -> Placeme
         "beside": list(beside.values()),
         "expected_end_at": int(state.jobs[columns.EXPECTED, row]) / SECOND,
         "promised": _promised(core, row),
-        "measured": _measured(core, job_id),
+        "measured": measured(core, job_id),
         "story": [{"at": at / SECOND, "why": text} for at, text in story_of(state, core.policies, job_id)],
     }
 
@@ -212,7 +246,7 @@ def _promised(core: SchedulerCore, row: int) -> float | None:
     return core.state.spec(row).alpha or site or None
 
 
-def _measured(core: SchedulerCore, job_id: str) -> Speed | None:
+def measured(core: SchedulerCore, job_id: str) -> Speed | None:
     """Return the last measurement of the loop that keeps the promise, as shares of the solo speed."""
     guarantor = core.policies.partitioner
     if not isinstance(guarantor, Guarantor):
@@ -224,7 +258,7 @@ def _measured(core: SchedulerCore, job_id: str) -> Speed | None:
     return {"mean": about["done_us"] / about["span_us"], "last": recent[-1]}
 
 
-def _names(state: State, row: int, owner: int | None) -> tuple[str, str] | tuple[None, None]:
+def names(state: State, row: int, owner: int | None) -> tuple[str, str] | tuple[None, None]:
     """Return job and program, if the caller may see them."""
     job = state.spec(row)
     return (job.job_id, job.program) if owner is None or job.user == owner else (None, None)
@@ -238,7 +272,7 @@ def node_view(core: SchedulerCore, node: int, owner: int | None, now_us: int) ->
     masks = _masks(core, node, rows, now_us)
     tenants: list[NodeTenant] = []
     for row in rows:
-        how, (name, program) = state.placed.get(row), _names(state, row, owner)
+        how, (name, program) = state.placed.get(row), names(state, row, owner)
         tenants.append(
             {
                 "job": name,

@@ -19,7 +19,7 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.live.controller.controller import Controller
 from cohabit.live.controller.records import Note
-from cohabit.model.units import SECOND
+from cohabit.model.units import SECOND, without_durations
 
 EVERY_S = 5.0
 AGAIN_US = 60 * SECOND  # the same reason with other numbers is noted once a minute
@@ -100,5 +100,10 @@ def first_waits(core: SchedulerCore, now_us: int) -> list[tuple[str, str]]:
 def _same(last: Note, at_us: int, why: str) -> bool:
     if last.why == why:
         return True
-    alike = _NUMBER.sub("#", last.why) == _NUMBER.sub("#", why)
+    alike = _shape(last.why) == _shape(why)
     return alike and at_us - last.at_us < AGAIN_US
+
+
+def _shape(why: str) -> str:
+    """Return a reason without its numbers."""
+    return _NUMBER.sub("#", without_durations(why))
