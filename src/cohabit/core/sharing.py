@@ -28,6 +28,7 @@ from cohabit.model.command import Command, SetShares
 from cohabit.model.plan import Ask, Move, Placement, Plan, Ranges, Start
 from cohabit.model.units import FOREVER
 
+NOT_KNOWN = FOREVER, -1  # room and number of starts
 IN_VAIN = 64  # after this many different jobs found no nodes, all the others are compared with the nodes at once
 
 
@@ -265,13 +266,16 @@ class SharedPass:
 
     def _is_full(self, row: int) -> bool:
         """Return whether the nodes that are open to the job have room for it in no way."""
-        return not any(
-            self._has_room(row, ask, open_kinds(ask, row, self.view)) for ask in self.view.asks(row, self.placer)
-        )
+        for ask in self.view.asks(row, self.placer):
+            if self._room.get(ask.takes, NOT_KNOWN)[0] < ask.nodes:
+                continue
+            if self._has_room(row, ask, open_kinds(ask, row, self.view)):
+                return False
+        return True
 
     def _has_room(self, row: int, ask: Ask, takes: Takes) -> bool:
         """Return whether enough of the nodes that are open to the job have room."""
-        room, begun = self._room.get(takes, (ask.nodes, -1))
+        room, begun = self._room.get(takes, NOT_KNOWN)
         if room >= ask.nodes and begun < len(self.draft.begun):
             room, _ = self._room[takes] = self.draft.ledger().room(takes), len(self.draft.begun)
         return room >= ask.nodes and self.promises.open_to(row, takes).room >= ask.nodes

@@ -8,8 +8,10 @@ shares. Masks are contiguous and disjoint, in the order the jobs came.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cohabit.model.cluster import NodeGroup
+from cohabit.model.curve import Curve
 from cohabit.model.profile import Tenant
 from cohabit.policy.options import PlacementOptions
 from cohabit.policy.partition.equal import divided
@@ -45,7 +47,14 @@ def _best_step(tenant: Tenant, ways: int, spare: int, place: int) -> tuple[float
     measured = None if tenant.profile is None else tenant.profile.at_scale(tenant.scale)
     if measured is None or measured.ipc is None:
         return 0.0, place, 1
-    full, now = measured.ipc.values[-1], measured.ipc.at(ways)
-    gains = [((measured.ipc.at(ways + step) - now) / (step * max(full, 1e-9)), -step) for step in range(1, spare + 1)]
+    gain, step = _gain(measured.ipc, ways, spare)
+    return gain, place, step
+
+
+@lru_cache(maxsize=4096)
+def _gain(ipc: Curve, ways: int, spare: int) -> tuple[float, int]:
+    """Return the most relative speed per way that more ways bring, and how many bring it."""
+    full, now = ipc.values[-1], ipc.at(ways)
+    gains = [((ipc.at(ways + step) - now) / (step * max(full, 1e-9)), -step) for step in range(1, spare + 1)]
     gain, step = max(gains)
-    return gain, place, -step
+    return gain, -step
