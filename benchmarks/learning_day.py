@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.own_pairs import COHABIT, measure, plan_of, work_of
+from benchmarks.own_pairs import COHABIT, measure, plan_of, refuse_busy, work_of
 from cohabit.whole_files import replacing
 from tests.verbs.living import AN_ACCOUNT, Scheduler
 
@@ -42,13 +42,13 @@ LOOK_S = 1.0
 LIMIT = "30m"
 
 
-def model_of(folder: Path, work: dict[str, int], quick: bool, busy: bool) -> Path:
+def model_of(folder: Path, work: dict[str, int], quick: bool) -> Path:
     """Measure the known exercises alone and in pairs, and train on that; what is there already is kept."""
     model, plan = folder / "model", folder / "programs.toml"
     if model.exists():
         return model
     plan.write_text(plan_of({name: work[name] for name in KNOWN}, 2, 1 if quick else 2, ("procfs",)))
-    if status := measure(plan, folder / "pairs.csv", busy):
+    if status := measure(plan, folder / "pairs.csv"):
         sys.exit(status)
     words = ("train", "degradation", str(folder / "pairs.csv"), "--model", "law", "--out", str(model))
     subprocess.run((*COHABIT, *words), check=True, stdout=subprocess.DEVNULL)
@@ -113,11 +113,12 @@ def main() -> int:
     folder = asked.out.absolute()
     if (folder / "place").exists():
         parser.error(f"{asked.out} has the place of an earlier day: name another folder")
+    refuse_busy(asked.busy)
     folder.mkdir(parents=True, exist_ok=True)
     count = 12 if asked.quick else asked.jobs
     work = {name: work_of(name, asked.seconds) for name in (*KNOWN, *NEW)}
     site = folder / "site.toml"
-    model = model_of(folder, work, asked.quick, asked.busy)
+    model = model_of(folder, work, asked.quick)
     site.write_text(SITE.format(place=folder / "place", model=model) + AN_ACCOUNT)
     server = Scheduler(folder / "place", command=("controller", str(site))).start()
     try:

@@ -86,13 +86,14 @@ def main() -> int:
         parser.error("--quick measures too little to be kept: name another folder with --out")
     data, plan = asked.out / "pairs.csv", asked.out / "programs.toml"
     if not asked.judge:
+        refuse_busy(asked.busy)
         asked.out.mkdir(parents=True, exist_ok=True)
         if not plan.exists():
             with replacing(plan) as stream:
                 names, seconds = (QUICK, 1.0) if asked.quick else (NAMES, asked.seconds)
                 work = {name: work_of(name, seconds) for name in names}
                 stream.write(plan_of(work, *((2, 1) if asked.quick else (3, 2))).encode())
-        measured = measure(plan, data, asked.busy)
+        measured = measure(plan, data)
         if measured:
             return measured
     elif not data.exists():
@@ -104,13 +105,17 @@ def main() -> int:
     return 0
 
 
-def measure(plan: Path, data: Path, busy: bool) -> int:
-    """Run `cohabit measure pairs`; return its exit status. A busy machine is refused."""
+def refuse_busy(allowed: bool) -> None:
+    """End with status 2 where other work runs, before anything is measured; `allowed`: it may."""
     load = busy_load()
-    if load is not None and not busy:
+    if load is not None and not allowed:
         what = f"other work keeps {load:.1f} cores busy: wait until nothing else runs"
         print(f"{what}, or add --busy for a trial of the command", file=sys.stderr)
-        return 2
+        sys.exit(2)
+
+
+def measure(plan: Path, data: Path) -> int:
+    """Run `cohabit measure pairs`; return its exit status."""
     return subprocess.run((*COHABIT, "measure", "pairs", str(plan), "--out", str(data)), check=False).returncode
 
 

@@ -108,7 +108,7 @@ def _calibration(known: CoRuns, new: CoRuns, one: Evaluated, seed: int) -> tuple
     inner = left_out(known, one.kind, seed, one.parameters)
     if inner is not None and min(len(asked.truth) for asked in inner) >= FEWEST_TO_CALIBRATE:
         return *inner, True
-    return *(_without(asked, new.applications) for asked in (one.touched, one.grouped)), False
+    return _without(one.touched, new.applications), _without(one.grouped, new.applications), False
 
 
 def _inside(truth: Floats, found: Judged) -> Flags:
