@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmarks.own_pairs import COHABIT, measure, plan_of, refuse_busy, work_of
 from cohabit.whole_files import replacing
+from tests.cli.cli_calls import cohabit
 from tests.verbs.living import AN_ACCOUNT, Scheduler
 
 KNOWN = ("stream", "dense", "sort", "allocation")
@@ -127,12 +128,13 @@ def main() -> int:
         parts = np.array_split(np.arange(len(jobs)), THIRDS)
         whole = {"jobs": figures(jobs), "thirds": [figures([jobs[at] for at in part]) for part in parts]}
         whole["report"] = server.ok("report").get("slowdowns")
-        whole["known_of_new"] = {name: server.ok("profiles", "show", name)["neighbours"] for name in NEW}
+        shown = {name: ("profiles", "show", name, "--server", server.socket) for name in NEW}
+        whole["known_of_new"] = {name: cohabit(*shown[name], "--json").document["neighbours"] for name in NEW}
         with replacing(folder / "day.json") as stream:
             stream.write(json.dumps(whole, indent=1).encode() + b"\n")
         print(json.dumps({name: whole[name] for name in ("jobs", "thirds")}, indent=1))
         for name in NEW:
-            print(server.call("profiles", "show", name).out)
+            print(cohabit(*shown[name]).out)
     finally:
         server.stop()
     return 0
