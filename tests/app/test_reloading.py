@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,11 @@ def test_a_file_of_another_folder_and_contents_of_another_version_are_refused(tm
         _changed(running, "/elsewhere", tables)
     with pytest.raises(InputError, match="cannot be read"):
         _changed(running, folder, '{"place": 1}')
+
+
+def test_without_a_controller_there_is_one_sentence(tmp_path: Path) -> None:
+    site_of(tmp_path)
+    words = [sys.executable, "-m", "cohabit.cli", "slurm", "reload", str(tmp_path / "site.toml")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no controller steers here; start one: cohabit slurm attach site.toml" in done.stderr

@@ -21,7 +21,7 @@ from cohabit.model.profile import KnownCoRun, Profile, ScaleProfile, Tenant
 from cohabit.policy.degradation import PredictedPairs
 from cohabit.policy.neighbours import of_program, seen_by
 from cohabit.policy.options import PlacementOptions
-from cohabit.policy.placement.pair import Pair
+from cohabit.policy.placement.pair import Pair, Together
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.features import Scaling, Schema
 from cohabit.predict.flat import FlatNetwork, Sides
@@ -121,7 +121,7 @@ def test_a_user_s_own_program_is_learned_as_such() -> None:
 
 
 def test_a_policy_without_a_model_notes_co_runs_for_the_store() -> None:
-    plain = Pair(PlacementOptions(pairing="greedy"))
+    plain = Together(PlacementOptions(pairing="consecutive"))
     tell = started(placer=plain, notes_co_runs=True)
     together(tell, 0, "a", "b", 180)
     found = noted(tell.core.state)
@@ -146,7 +146,7 @@ def test_what_others_saw_is_expected_and_own_news_stay() -> None:
     assert runs["d"]["c"][2] == 1, "number 1 is not in the store yet"
     assert expected(tell, "a", "b") > before
     tell.starts(2001, ProfileStored(Profile("x", 8, (ScaleProfile(1, 100.0, counters={"x_mean": 1.0}),))))
-    together(tell, 3000, "a", "c", 120)
+    together(tell, 3000, "c", "d", 120)
     assert tell.core.state.memory[CO_RUNS]["runs"]["x"]["a"][1] == pytest.approx(PROMISED), "now they do"
 
 

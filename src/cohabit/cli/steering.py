@@ -19,6 +19,7 @@ from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.interrupts import first_of, stop_on_signals
 from cohabit.cli.options import AsRoot, Without, asking, names_of
 from cohabit.cli.replay import show_replayed
+from cohabit.model.errors import InputError
 
 if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
@@ -92,8 +93,11 @@ def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[.
         Only [policy] and the profiles can change while it steers; for other keys stop `attach` and start it again.
         """
         from cohabit.app.steer.reloading import contents_of
+        from cohabit.live.controller.place import is_there
 
         read = steered.read(site)
+        if not is_there(read.socket):
+            raise InputError("no controller steers here", str(read.place), f"start one: {call('attach')}")
         with asking(str(read.socket)) as client:
             show_result(client.reload(*contents_of(read)), as_json, _say_reloaded)
 

@@ -119,12 +119,12 @@ function reasons(told, clock) {
       : told.replay ? empty(`It waited ${span(waited)}.`, "Explain replays the run up to its start and lists every reason with its numbers.") : empty("No reason was noted.");
   }
   const when = (entry) => (entry.at === null ? "now" : entry.at < told.job.submitted_at + 1 ? "at submission" : `${span(entry.at - told.job.submitted_at)} after submission`);
-  const line = (entry) => [el("div", { class: "when", text: when(entry), title: entry.at === null ? null : instant(entry.at, clock) }), el("div", { text: entry.why })];
+  const line = (entry) => [el("div", { class: "when", text: when(entry), title: entry.at === null ? null : instant(entry.at, clock) }), el("div", { class: "said", text: entry.why.replace(/; (?=scale \d)/g, "\n") })];
   return el("ol", { class: "timeline" }, folded(entries).map(([first, ...more]) => el("li", {}, line(first), more.length
-    ? el("details", {}, el("summary", { text: `${count(more.length, "more time")} with other numbers, the last ${when(more.at(-1))}` }), more.map(line)) : null)));
+    ? el("details", {}, el("summary", { text: `${count(more.length, "more time")} with other numbers or jobs, the last ${when(more.at(-1))}` }), more.map(line)) : null)));
 }
 
-/** Reasons that follow each other and differ only in numbers are one. */
+/** Reasons that follow each other and differ only in numbers, or in the jobs they name, are one; of several scales the first counts. */
 function folded(entries) {
   const groups = [];
   for (const entry of entries) {
@@ -135,7 +135,8 @@ function folded(entries) {
 }
 
 const DURATION = /-?\d[\d.]* (?:s|min(?: \d+ s)?|h(?: \d+ min)?|d(?: \d+ h)?)\b/g;
-const shape = (why) => why.replace(DURATION, "").replace(/\d[\d.,]*/g, "#").replace(/\b(nodes|cores|jobs|ways|are)\b/g, (word) => ({ are: "is" })[word] ?? word.slice(0, -1));
+const JOBS = /\bjob [^\s,;]+(?:, job [^\s,;]+)*(?: and (?:job [^\s,;]+|\d+ more))?/g;
+const shape = (why) => why.split(/; (?=scale \d)/)[0].replace(JOBS, "job").replace(/\bruns there\b/g, "run there").replace(/\bnone\b/g, "0").replace(DURATION, "").replace(/\d[\d.,]*/g, "#").replace(/\b(nodes|cores|jobs|ways|are)\b/g, (word) => ({ are: "is" })[word] ?? word.slice(0, -1));
 
 function speeds(segments, clock) {
   if (!segments || segments.length < 1) return null;

@@ -19,7 +19,7 @@ from cohabit.model.profile import JOINT, Profile, Tenant, run_key
 from cohabit.policy.forecast import Forecasts
 from cohabit.policy.needs import COUNTERS, PROFILES, Need
 from cohabit.predict.degradation import DegradationModel, Predictor
-from cohabit.predict.pooling import CoRun, Effect, Pooled, posterior
+from cohabit.predict.pooling import CoRun, Effect, Pooled
 
 CoRuns = Mapping[str, Any]  # core/co_runs.py
 NOTHING: CoRuns = {}
@@ -91,7 +91,7 @@ class PredictedPairs:
         self.needs = (
             Need(COUNTERS, "all jobs run alone: the model can be asked about none of them", True, columns, True),
         )
-        self._last: tuple[CoRuns, Mapping[str, Effect]] | None = None
+        self._last: tuple[CoRuns, Pooled] | None = None
         self._rows: dict[int, tuple[Profile, Floats, Floats]] = {}  # by identity of the profile, which is kept with it
 
     def keeping_bounds(self) -> PredictedPairs:
@@ -127,10 +127,10 @@ class PredictedPairs:
         programs, and the upper end of its interval in percent; 0 and infinity where a counter is missing."""
         high = self.keeping_bounds().between(jobs, node, seen)
         names = [run_key(job.profile) if job.profile is not None else "" for job in jobs]
-        effects, pooled = self.effects(names, seen), getattr(self.model, "pooled", None)
+        pooled = self.after(names, seen)
         if pooled is None:
             return np.zeros_like(high), np.where(np.isnan(high), np.inf, high)
-        known = [effects.get(name, pooled.spreads.prior()) for name in names]
+        known = [pooled.effects.get(name, pooled.spreads.prior()) for name in names]
         first = np.array([one.sensitivity_variance for one in known])[:, np.newaxis]
         second = np.array([one.intensity_variance for one in known])
         gain = (first**2 + second**2) / (first + second + pooled.spreads.noise)
@@ -157,26 +157,28 @@ class PredictedPairs:
         model = self.model
         if not isinstance(model, DegradationModel) or model.pooled is None or not seen:
             return model
-        return replace(model, pooled=replace(model.pooled, effects=self.effects(names, seen)))
+        return replace(model, pooled=self.after(names, seen))
 
-    def effects(self, names: Sequence[str], seen: CoRuns) -> Mapping[str, Effect]:
-        """Return what is known of every program of its own after these co-runs; empty: the model does not learn."""
+    def after(self, names: Sequence[str], seen: CoRuns) -> Pooled | None:
+        """Return what is known of programs of their own after these co-runs; None: the model does not learn."""
         pooled = self.model.pooled if isinstance(self.model, DegradationModel) else None
         if pooled is None:
-            return {}
-        return _with_own(self._after(pooled, seen) if seen else pooled.effects, names)
+            return None
+        found = self._after(pooled, seen) if seen else pooled
+        return replace(found, effects=_with_own(found.effects, names))
 
-    def _after(self, pooled: Pooled, seen: CoRuns) -> Mapping[str, Effect]:
-        """Return the effects of all programs after these co-runs; the same ones are not computed twice."""
+    def _after(self, pooled: Pooled, seen: CoRuns) -> Pooled:
+        """Return what these co-runs teach; the same ones are not computed twice."""
         if self._last is None or self._last[0] is not seen:
             runs = [
-                CoRun(app, tuple(group.split(JOINT)), pooled.excess(percent, promised))
+                CoRun(app, members := tuple(group.split(JOINT)), pooled.excess(percent, promised, len(members)))
                 for app, groups in sorted(seen["runs"].items())
                 for group, (percent, promised, _) in sorted(groups.items())
                 if promised is not None
             ]
             names = [name for run in runs for name in (run.app, *run.beside)]
-            self._last = seen, posterior(pooled.spreads, _with_own(pooled.effects, names), runs)
+            most = max((percent for groups in seen["runs"].values() for percent, _, _ in groups.values()), default=0.0)
+            self._last = seen, replace(pooled, effects=_with_own(pooled.effects, names)).after(runs, float(most))
         return self._last[1]
 
     def _row(self, profile: Profile) -> tuple[Floats, Floats] | None:

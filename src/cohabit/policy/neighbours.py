@@ -38,22 +38,22 @@ def seen_by(pairs: PredictedPairs, profiles: Sequence[Profile], runs: Sequence[K
 
 def of_program(pairs: PredictedPairs, profiles: Sequence[Profile], seen: CoRuns, program: str) -> dict[str, Any] | None:
     """Return both sides of a program (a `run_key`), as prior and as its own; None: the model cannot judge it."""
-    pooled = getattr(pairs.model, "pooled", None)
+    before, after = pairs.after((), {}), pairs.after([program], seen)
     judged = {name: one for name, one in _by_key(profiles).items() if not pairs.lacks(name, one)}
-    if pooled is None or program not in judged:
+    if before is None or after is None or program not in judged:
         return None
     names = list(judged)
     tenants = [Tenant(name, 0, 1, 0, 0.0, 1.0, judged[name]) for name in names]
     by_counters, here = pairs.by_counters(tenants, ANY_NODE), names.index(program)
     others = [place for place in range(len(names)) if place != here] or [here]
     slowed, slows = by_counters[here, others], by_counters[others, here]
-    prior, own = pooled.spreads.prior(), pairs.effects([program], seen).get(program, pooled.spreads.prior())
+    own = after.effects.get(program, after.spreads.prior())
     return {
         "model": pairs.name,
         "level": LEVEL,
         "beside": len(others),
-        "prior": _sides(pooled, prior, slowed, slows),
-        "own": _sides(pooled, own, slowed, slows),
+        "prior": _sides(before, before.spreads.prior(), slowed, slows),
+        "own": _sides(after, own, slowed, slows),
         "pairs_slowed": own.slowed,
         "pairs_beside": own.beside,
     }
@@ -74,7 +74,7 @@ def _sides(pooled: Pooled, effect: Effect, slowed: Floats, slows: Floats) -> dic
 
 def _side(pooled: Pooled, mean: float, variance: float, by_counters: Floats) -> dict[str, float]:
     """Return the mean over all neighbours, and the ends of its interval, in percent."""
-    middle, reach = scaled(by_counters, pooled.shift) + mean, pooled.reach * float(np.sqrt(variance))
+    middle, reach = scaled(pooled.prior(by_counters), pooled.shift) + mean, pooled.reach * float(np.sqrt(variance))
     ends = (percent(middle + step, pooled.shift) for step in (0.0, -reach, reach))
     each = [float(np.clip(one, 0.0, pooled.ceiling).mean()) for one in ends]
     return dict(zip(("percent", "low", "high"), each, strict=True))

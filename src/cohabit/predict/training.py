@@ -21,6 +21,7 @@ from cohabit.predict.folds import Folds, Step, no_step
 from cohabit.predict.scores import Asked, r_squared
 
 INNER_FOLDS = 3
+ENOUGH_LEFT_OUT = 20  # pairs, to learn from: with fewer, families are dealt again
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,21 @@ def evaluate(data: CoRuns, kind: str, seed: int = 0, searching: bool = True, ste
     grouped, touched = _asked_widely(data, kind, outer, seed, None if searching else chosen, TREES, step)
     paired = _asked(data, kind, folding.by_pair(data, seed), seed, chosen, TREES, step)
     return Evaluated(kind, chosen, grouped, outer.unseen, touched, paired)
+
+
+def left_out(data: CoRuns, kind: str, seed: int, usual: Parameters) -> tuple[Asked, Asked] | None:
+    """Return answers about rows of which at least one family was left out, and about those of which both were, by
+    learners of the rest; None: there are too few pairs of new families. Parameters are searched in this data alone."""
+    if len(data.applications) < folding.FEWEST_APPLICATIONS:
+        return None
+    folds = folding.by_application(data, seed, repeats=1)
+    if sum(int(fold.ask.sum()) for fold in folds) < ENOUGH_LEFT_OUT:
+        folds = folding.by_application(data, seed)
+    if folds.unseen != folding.BOTH:
+        return None
+    chosen = search(data, kind, seed) if len(GRIDS[kind]) > 1 else usual
+    grouped, touched = _asked_widely(data, kind, folds, seed, chosen, TREES_IN_SEARCH)
+    return touched, grouped
 
 
 def further(data: CoRuns, one: Evaluated, seed: int) -> dict[str, Asked]:

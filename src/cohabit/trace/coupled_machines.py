@@ -5,8 +5,8 @@ them in a month; Eureka has 100 nodes, jobs of 1 to 100, and its arrival interva
 reach a utilisation. Everything else is assumed, after logs of later machines of the same site: sizes of Mira, requests
 at popular values, runs of 30 to 100 % of the request, and a share of jobs that end long before (11 % of Mira's, 22 % of
 Theta's and 46 % of ThetaGPU's use less than a tenth). Shape and load were fitted to machines by themselves, before any
-coscheduling was simulated (docs/coscheduling-evidence.md says how). Not modelled: partitions of a Blue Gene (any free nodes will
-do), users, weekends.
+coscheduling was simulated (docs/coscheduling-evidence.md says how). Not modelled: partitions of a Blue Gene (any free
+nodes will do), users, weekends.
 """
 
 from __future__ import annotations

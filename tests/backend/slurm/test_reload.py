@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from cohabit.app.client.client import connect
 from cohabit.app.steer.deciding import verify_journal
 from cohabit.app.steer.slurm_site import read_slurm_site
 from tests.backend.slurm.steering import (
@@ -51,6 +54,11 @@ def replayed(site: Path) -> tuple[str, int]:
     return found.difference, found.stretches
 
 
+def policy_told(site: Path) -> str:
+    """As callers are told, and the page."""
+    return str(connect(str(site.parent / "state" / "cohabit.sock")).ping()["policy"])
+
+
 def typed(verb: str, site: Path, *options: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "cohabit.cli", "slurm", verb, str(site), *options]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
@@ -76,10 +84,13 @@ def test_reload_changes_the_policy_of_a_running_attach(empty: SlurmCluster, tmp_
             assert said in refused.stderr
             edit(site, after, wrong)
         assert json.loads(typed("status", site, "--json").stdout)["policy"].partition(" ")[0] == "cs"
+        before = policy_told(site)
         edit(site, 'name = "cs"', 'name = "ce"')
         told = typed("reload", site)
         assert told.stdout == "policy cs -> ce: 4 waiting and 16 running jobs are kept\n", told.stderr
         assert "policy ce" in typed("status", site).stdout
+        assert "policy cs -> ce" in log_of(tmp_path)()
+        assert policy_told(site) != before
         assert len(held(empty)) == 4
         stop(process, hard=True)
         (process,) = start_attached(site)
@@ -94,6 +105,33 @@ def test_reload_changes_the_policy_of_a_running_attach(empty: SlurmCluster, tmp_
         stop(process)
     assert sorted(runs_noted(tmp_path)) == sorted([*names, late])
     assert replayed(site) == ("", 3)
+
+
+def test_kill_nine_at_any_instant_of_a_reload_leaves_one_policy(empty: SlurmCluster, tmp_path: Path) -> None:
+    """Whichever it leaves, the journal is replayed, and the next attach goes on under the one in the file."""
+    chance = random.Random(3)
+    site = write_site(empty, tmp_path, "cs", lease_s=600)
+    (process,) = start_attached(site)
+    names = [submit(empty, tmp_path, chance.choice((1, 2, 4)), f"-n{chance.choice((4, 14, 28))}") for _ in range(40)]
+    policies, stretches = ["cs", "ce"], 1
+    try:
+        for _ in range(3):
+            edit(site, f'name = "{policies[0]}"', f'name = "{policies[1]}"')
+            policies.reverse()
+            words = [sys.executable, "-m", "cohabit.cli", "slurm", "reload", str(site)]
+            reload = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(chance.uniform(0.3, 2.0))
+            stop(process, hard=True)
+            reload.wait(60)
+            difference, found = replayed(site)
+            assert (difference, found in (stretches, stretches + 1)) == ("", True)
+            stretches += 1
+            (process,) = start_attached(site)
+        until(lambda: all_over(empty, names), 240, log_of(tmp_path))
+    finally:
+        stop(process)
+    assert sorted(runs_noted(tmp_path)) == sorted(names)
+    assert replayed(site) == ("", stretches)
 
 
 def test_an_attach_under_another_policy_goes_on_with_all_jobs(empty: SlurmCluster, tmp_path: Path) -> None:

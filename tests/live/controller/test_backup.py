@@ -166,6 +166,7 @@ def as_version_1(path: Path) -> None:
         connection.execute("DROP TABLE cohabit_records")
         connection.execute("DROP TABLE cohabit_left_out")
         connection.execute("DROP TABLE cohabit_removed")
+        connection.execute("DROP TABLE cohabit_stretches")
         connection.execute("UPDATE cohabit_live SET value = '1' WHERE key = 'version'")
         connection.execute("DELETE FROM cohabit_live WHERE key = 'records'")
         real = path.with_name("real.db")

@@ -221,6 +221,7 @@ def old_journal(where: Path | str, *batches: list[Event]) -> None:
     with journal._connection.begin():
         journal._connection.exec_driver_sql(f"DROP TABLE {journal_schema.LEFT_OUT}")
         journal._connection.exec_driver_sql(f"DROP TABLE {journal_schema.REMOVED}")
+        journal._connection.exec_driver_sql(f"DROP TABLE {journal_schema.STRETCHES}")
         meta = journal_schema.meta
         journal._connection.execute(sa.update(meta).where(meta.c.key == "version").values(value="2"))
     journal.close()

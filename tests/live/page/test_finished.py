@@ -68,6 +68,10 @@ def test_a_job_tells_why_it_waited_and_how_fast_it_was(runs: Runs, tab: NewTab) 
         one.page.get_by_role("button", name="Explain").click()
         one.page.locator(".timeline li").first.wait_for()
         assert any(letter.isdigit() for letter in one.page.locator(".timeline").inner_text())
+        one.view("jobs/17")
+        one.page.get_by_role("button", name="Explain").click()
+        one.see("more times with other numbers or jobs", ".timeline > li > details")
+        assert one.page.locator(".timeline > li").first.inner_text().startswith("at submission")
         assert one.page.get_by_role("button", name="Cancel").count() == 0
 
 

@@ -23,7 +23,7 @@ from cohabit.predict.estimators import FACTOR, KINDS, library_answers, need_scik
 from cohabit.predict.factor import factorise, references
 from cohabit.predict.families import families_of
 from cohabit.predict.features import CoRuns, profiles_of
-from cohabit.predict.folds import check_applications, stream
+from cohabit.predict.folds import BOTH, check_applications, stream
 from cohabit.predict.members import members_of
 from cohabit.predict.model_file import arranged, check_fits, load_model, not_beaten_by, save_model
 from cohabit.predict.pooled_training import NewPrograms, judge_new_programs, pooled
@@ -128,7 +128,9 @@ def train_degradation(
     }
     best = next(one for one in evaluated if one.kind == chosen)
     trained, careful = fits[chosen], None
-    trained = replace(trained, deployed=pooled(trained.deployed, data, best.touched, best.grouped))
+    trained = replace(
+        trained, deployed=pooled(trained.deployed, data, best.touched, best.grouped, best.unseen == BOTH, seed)
+    )
     if quantile is not None:
         margin = training.margin_for(best.grouped, quantile)
         trained = training.with_margin(trained, margin)
@@ -152,7 +154,7 @@ def train_degradation(
     judged = trained.deployed.pooled
     assert judged is not None
     programs, nothing = set(data.applications), np.zeros(len(shown.truth), bool)
-    fresh = replace(judged, effects={})
+    fresh = replace(judged, effects={}, weight=1.0)  # which is in the answers of new programs already
     interval = fresh.judged(shown.answer, shown.app, [members_of(one, programs) for one in shown.other], nothing)
     return Lesson(trained, document, render_learning(document, shown, blind.get(chosen), interval))
 

@@ -104,7 +104,11 @@ def written(settings: Settings) -> str:
 def _as_kept(text: str, found: Discovered) -> tuple[Cluster, PolicySet]:
     """Return the nodes and policies of kept settings. Keys that an earlier version lacked are as usual."""
     kept = msgspec.json.decode(text, type=Settings)
-    policies = _built(kept.policy, kept.core_jobs, kept.coupling)
+    try:
+        policies = _built(kept.policy, kept.core_jobs, kept.coupling)
+    except InputError as error:
+        what = f"jobs were taken under policy {kept.policy.name}, which cannot be made any more: {error.what}"
+        raise InputError(what, error.where, "put back the files it had then, or detach and use a new place") from error
     return cluster_of(kept.node, found, policies), policies
 
 

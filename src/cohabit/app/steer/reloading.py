@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +59,8 @@ async def reload(service: Service, folder: str, text: str) -> dict[str, Any]:
             await asyncio.to_thread(get_ready, site, found)  # it compiles kernels while the old policy goes on
             cluster, text = cluster_of(site.node, found, policies), written(now)
             settings = {key_of(site): text}
-            counts = await service.controller.go_on_under(cluster, policies, service.settings, settings)
+            with _prepared(service, policies):
+                counts = await service.controller.go_on_under(cluster, policies, service.settings, settings)
             change = Change(kept.policy.name, now.policy.name, *counts)
             service.settings = text
             for said in (f"the site file was read again: {change}", *remarks):
@@ -77,18 +80,29 @@ async def reload(service: Service, folder: str, text: str) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _prepared(service: Service, policies: PolicySet) -> Iterator[None]:
+    """Let the back end start jobs as these policies want it; if they are not followed, as before."""
+    backend, measuring = service.backend, service.measuring
+    before, learnt = backend.found, measuring.learns
+    backend.found = replace(before, shares_cores=getattr(policies.placer, "shares_cores", False))
+    measuring.learns = not policies.placer.exclusive
+    try:
+        yield
+    except BaseException:
+        backend.found, measuring.learns = before, learnt
+        raise
+
+
 async def _follow(service: Service, cluster: Cluster, policies: PolicySet, named: str) -> None:
     """Let the parts around the core know its policy."""
     from cohabit.app.steer.steering import told_of
 
-    backend, shared = service.backend, not policies.placer.exclusive
-    backend.found = replace(backend.found, shares_cores=getattr(policies.placer, "shares_cores", False))
     told = await service.controller.ask(told_of)  # what others use of a node counts in another way now
     for number, state in told.items():
-        backend.watcher.told[number] = state
-    service.measuring.learns = shared
+        service.backend.watcher.told[number] = state
     if service.channel is not None:
-        service.channel.runs.times_known = shared
+        service.channel.runs.times_known = not policies.placer.exclusive
     if service.api is not None:
         service.api.parts.go_on_under(cluster, policies, named)
 
