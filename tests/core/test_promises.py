@@ -164,6 +164,21 @@ def test_a_job_that_leaves_takes_its_promise_with_it() -> None:
     assert tell.run(11, "month", processes=8, exclusive=True, limit_s=2.6e6) is not None
 
 
+@pytest.mark.parametrize("placement", SHARING)
+@pytest.mark.parametrize("backfill", ["easy", "2", "conservative"])
+def test_a_run_beyond_its_request_is_not_looked_at_every_second(placement: str, backfill: str) -> None:
+    """Its end is an event; until then there is nothing to decide."""
+    tell = three_busy(backfill, placement)
+    wakes = []
+    while (next_us := tell.core.state.wake_us) < 10_000 * SECOND:
+        wakes.append(next_us / SECOND)
+        tell(next_us / SECOND, Woken())
+        assert len(wakes) < 20
+    assert wakes[0] <= 200.0
+    tell(20_000, JobFinished("long0", 1))
+    assert set(tell.starts(20_001, JobFinished("long1", 1))) == {"wide"}
+
+
 def test_a_run_beyond_its_request_moves_the_promise_and_the_job_still_starts() -> None:
     tell = three_busy()
     tell(100, JobFinished("long0", 1))

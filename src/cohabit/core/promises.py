@@ -266,9 +266,13 @@ class Promises:
     # ---- asking -----------------------------------------------------------------------------------------------------
 
     def next_us(self) -> int:
-        """Return the next instant at which a promised job may start without a new event."""
-        later = [one.latest_us for one in self.kept.values() if one.latest_us > self._view.now_us]
-        return min(later, default=FOREVER)
+        """Return the next instant at which a promised job may start without a new event.
+
+        A job past its request is expected to end one second from now, in every pass; its end is an event.
+        """
+        view = self._view
+        soonest_us = view.now_us + SECOND if view.overruns else view.now_us
+        return min((one.latest_us for one in self.kept.values() if one.latest_us > soonest_us), default=FOREVER)
 
     def open_to(self, row: int, takes: Takes) -> Open:
         """Return the ledger as open to a job that starts now: where it breaks no promise, beside jobs it trusts."""

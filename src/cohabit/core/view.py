@@ -18,6 +18,7 @@ from cohabit.core.columns import (
     QUEUED,
     RUNNING,
     SEQ,
+    START,
     STARTING,
     STATE,
     Columns,
@@ -105,6 +106,12 @@ class View:
     def expected_ends(self) -> NDArray[np.int64]:
         """The ends of the running jobs by requested times, sorted."""
         return np.asarray(self.jobs[EXPECTED, self.running()], np.int64)
+
+    @property
+    def overruns(self) -> bool:
+        """Return whether a running job is past its request."""
+        rows = self.running()
+        return bool((self.jobs[START, rows] + self.jobs[LIMIT, rows] <= self.now_us).any())
 
     def ranked(self, rows: NDArray[np.int64], order: Order) -> NDArray[np.int64]:
         """Return these rows in order; jobs that a back end refused lately are left out."""
