@@ -87,7 +87,7 @@ def test_everything_is_written_as_one_run(tmp_path: Path) -> None:
     assert frame["group"].to_list() == [None, "big:a1+small:b2", None, None, "big:a1+small:b2", None]
     assert frame["first_ready_s"].to_list() == [None, 100, None, None, 0, None]
     page = (tmp_path / "report.html").read_text()
-    for words in ("What starting together cost", "Domain big", "Domain small", "Service-unit loss", "Queue length"):
+    for words in ("What starting together cost", "Domain big", "Domain small", "Service-unit loss", "Jobs that wait"):
         assert words in page
     assert page.count('id="gantt0"') == 1
     assert again(stored["settings"], tmp_path).scenario_hash == summary["scenario_hash"]

@@ -16,7 +16,7 @@ from cohabit.model.curve import Curve
 from cohabit.model.group import Group, Member, Terms, make_group
 from cohabit.model.job import Job
 from cohabit.model.peer import GroupNodes, Message, Standing
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import KnownCoRun, Profile, ScaleProfile
 from cohabit.model.scheme import Scheme
 from tests.breadth import examples
 
@@ -40,6 +40,9 @@ BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     Standing | None: st.none() | st.just(Standing(3, (GroupNodes("g", True, 2), GroupNodes("h", False, 4)))),
     Group | None: st.none() | st.just(make_group("g", [Member("a", "1"), Member("b", "2", 60)], Terms())),
     Profile: st.builds(Profile, names, st.integers(1, 64), st.just((ScaleProfile(1, 2.0),)), owner=names),
+    tuple[KnownCoRun, ...]: st.lists(
+        st.builds(KnownCoRun, names, st.lists(names, max_size=3).map(tuple), st.floats(allow_nan=False), numbers), max_size=2
+    ).map(tuple),
     dict[str, float]: st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
 }
 

@@ -43,7 +43,7 @@ def test_a_job_from_beginning_to_end(living: Scheduler, tmp_path: Path) -> None:
     }
     told = living.call("show", job).out
     assert "sh -c" in told
-    assert "5m" in told
+    assert "5 min" in told
 
 
 def test_output_files_folders_and_environment(
@@ -235,7 +235,7 @@ def test_a_name_is_used_once(living: Scheduler) -> None:
 
 def test_changing_a_job(living: Scheduler) -> None:
     job = living.submit("--hold", "--limit", "10m", "--", "true")
-    assert living.call("change", job, "--limit", "5m").out == f"job {job}: changed; its limit is 5m\n"
+    assert living.call("change", job, "--limit", "5m").out == f"job {job}: changed; its limit is 5 min\n"
     assert living.show(job)["limit_s"] == 300.0
     living.ok("cancel", job)
 

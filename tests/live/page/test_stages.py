@@ -204,7 +204,7 @@ def test_two_domains_show_holds_leases_and_mates(pair: tuple[Server, Server], ta
     assert re.match(r"pair left holding waits for its mates 2 nodes for [\d.]+ s . . 0 beta: right not submitted", row)
     one.view("jobs/left", ".timeline")
     one.see("What it holds")
-    assert re.search(r"it keeps 2 nodes and waits for its mates for \d+ s: beta:right is not submitted yet",
+    assert re.search(r"it keeps 2 nodes and waits for its mates for [\d.]+ s: beta:right is not submitted yet",
                      text_of(one, ".timeline"))  # fmt: skip
     nobody_is_kept_out(tab, alpha, "domains", "jobs/left")
 
