@@ -41,7 +41,8 @@ BY_TYPE: dict[object, st.SearchStrategy[object]] = {
     Group | None: st.none() | st.just(make_group("g", [Member("a", "1"), Member("b", "2", 60)], Terms())),
     Profile: st.builds(Profile, names, st.integers(1, 64), st.just((ScaleProfile(1, 2.0),)), owner=names),
     tuple[KnownCoRun, ...]: st.lists(
-        st.builds(KnownCoRun, names, st.lists(names, max_size=3).map(tuple), st.floats(allow_nan=False), numbers), max_size=2
+        st.builds(KnownCoRun, names, st.lists(names, max_size=3).map(tuple), st.floats(allow_nan=False), numbers),
+        max_size=2,
     ).map(tuple),
     dict[str, float]: st.dictionaries(names, st.floats(allow_nan=False), max_size=2),
 }
