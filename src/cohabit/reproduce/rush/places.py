@@ -10,9 +10,9 @@ from typing import Any
 
 from cohabit.reproduce.rows import Claim, Row, joined, own
 from cohabit.reproduce.rush.lab import CALM_NODES, FCFS, JOB_NODES, PAYING_CALM, RUSH
-from cohabit.reproduce.rush.outcomes import gathered, reduction, varying
+from cohabit.reproduce.rush.outcomes import gathered, varying
 from cohabit.reproduce.rush.plan import FULL, Plan
-from cohabit.reproduce.rush.spells import makespan_pct, mean_wait
+from cohabit.reproduce.rush.spells import saved_and_paid
 from cohabit.reproduce.rush.trials import PLACED, PLACED_MIN
 from cohabit.reproduce.tasks import Task
 
@@ -46,10 +46,5 @@ def _claims(name: str, place: str) -> list[Claim]:
     where = f"{name}, held for {PLACED_MIN:g} min"
     found = [own(f"B-R.{place}_varying", f"varying runs per ADAA trial under FCFS+EASY, {where}", varying(FCFS))]
     for policy, (tag, words) in GATES.items():
-        start = f"B-R.{place}_{tag}"
-        found += [
-            own(f"{start}_reduction_pct", f"fewer varying runs, {words}, {where}", reduction(policy)),
-            own(f"{start}_makespan_pct", f"makespan against FCFS+EASY, {words}, {where}", makespan_pct(policy)),
-            own(f"{start}_wait_s", f"mean wait of all jobs against FCFS+EASY, {words}, {where}", mean_wait(policy)),
-        ]
+        found += saved_and_paid(f"B-R.{place}_{tag}", policy, f"{words}, {where}")
     return found

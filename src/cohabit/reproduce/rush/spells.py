@@ -53,13 +53,17 @@ def _claims(name: str, minutes: float) -> list[Claim]:
         own(f"B-R.spells_{tag}_precision", f"share of RUSH's warnings that were right, {name}", in_vivo("precision")),
     ]
     for policy, words in WAYS.items():
-        start = f"B-R.spells_{tag}_{policy}"
-        found += [
-            own(f"{start}_reduction_pct", f"fewer varying runs, {words}, {name}", reduction(policy)),
-            own(f"{start}_makespan_pct", f"makespan against FCFS+EASY, {words}, {name}", makespan_pct(policy)),
-            own(f"{start}_wait_s", f"mean wait of all jobs against FCFS+EASY, {words}, {name}", mean_wait(policy)),
-        ]
+        found += saved_and_paid(f"B-R.spells_{tag}_{policy}", policy, f"{words}, {name}")
     return found
+
+
+def saved_and_paid(start: str, policy: str, where: str) -> list[Claim]:
+    """Return what a way of waiting saves and what it costs; `start`: of the names of the rows."""
+    return [
+        own(f"{start}_reduction_pct", f"fewer varying runs, {where}", reduction(policy)),
+        own(f"{start}_makespan_pct", f"makespan against FCFS+EASY, {where}", makespan_pct(policy)),
+        own(f"{start}_wait_s", f"mean wait of all jobs against FCFS+EASY, {where}", mean_wait(policy)),
+    ]
 
 
 def makespan_pct(policy: str) -> Statistic:
