@@ -103,8 +103,8 @@ def files_with_keys() -> dict[str, tuple[type[msgspec.Struct], str]]:
     from cohabit.app.steer.slurm_site import SlurmTables
 
     return {
-        "A scenario": (Scenario, "scenarios"), "The site file of one machine": (SiteTables, "live"),
-        "The site file on Slurm": (SlurmTables, "slurm"),
+        "A scenario": (Scenario, "scenarios"), "The site file of one machine": (SiteTables, "live-reference"),
+        "The site file on Slurm": (SlurmTables, "slurm-reference"),
         "The site file on Grid Engine": (GridEngineTables, "gridengine"),
     }  # fmt: skip
 

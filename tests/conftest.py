@@ -8,6 +8,7 @@ them): for whoever looks for new faults.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ settings.register_profile(
     ],
 )  # fmt: skip
 settings.load_profile("cohabit")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &` in a script: commands would ignore Ctrl-C, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).resolve().parent
 # Of the tests that steer a real Slurm or Grid Engine `make test` has these; the others are for `make test-all`.

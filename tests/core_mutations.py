@@ -196,6 +196,8 @@ MODULES: dict[str, Module] = {
         ("        return {row for rows in rows_on if len(rows) > 1 for row in rows}\n", "        return set()\n"),
         ("            found.update(rows)\n", "            pass\n"),
         ("    state.held = {row_of[row] for row in before.held}\n", ""),
+        ("        if rows and not _fit(", "        if len(rows) > 1 and not _fit("),
+        ("    _refuse_homeless(before, state)\n", ""),
     ),
     "leaving": _module(
         "core/test_steps.py core/test_profiles_and_trials.py",
@@ -425,7 +427,7 @@ MODULES: dict[str, Module] = {
          "            pass\n\n    def finished"),
         ("        job.yields += name not in about.repeats\n", ""),
         ("        self.about.forget_refusal(message.group)\n", ""),
-        ("        if known and standing.hold_or_yield", "        if False and standing.hold_or_yield"),
+        ("        if not known or standing.hold_or_yield", "        if True or standing.hold_or_yield"),
         ("            released = schemes.released(scheme, since, now_us)\n", "            pass\n"),
     ),
     "mates/explain": _module(

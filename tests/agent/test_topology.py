@@ -93,7 +93,7 @@ def test_a_virtual_machine_that_tells_nothing(tmp_path: Path) -> None:
     assert [core.cpus for core in found.cores] == [(0,), (1,)]
     assert (found.domains, found.memory_bytes) == ((), 0)
     assert "no L3 cache" in describe(found)[1]
-    with pytest.raises(InputError, match="no L3 domains"):
+    with pytest.raises(InputError, match="no L3 caches"):
         divide(found, "l3")
 
 

@@ -241,7 +241,7 @@ def changed(place: int, **keys: Any) -> dict[str, Any]:
         ({"domain": DOMAINS, "coupling": {"pairing": "proportion", "proportion": 1.5}}, "is impossible"),
         ({"domain": DOMAINS, "coupling": {"proportion": 0.5}}, "no effect with pairing 'column'"),
         ({"domain": DOMAINS, "coupling": {"pairing": "vicinity", "vicinity_s": 0}}, "pairs no jobs"),
-        ({"domain": DOMAINS, "coupling": {"loss": 1.5}}, "coupling.loss = 1.5 is no share"),
+        ({"domain": DOMAINS, "coupling": {"loss": 1.5}}, "coupling.loss = 1.5 is not between 0 and 1"),
         ({"domain": DOMAINS, "coupling": {"when_dead": "panic"}}, "use start_alone, wait, fail"),
         ({"domain": DOMAINS, "coupling": {"latency": 1}}, "did you mean 'latency_s'?"),
         ({"domain": DOMAINS, "coupling": {"window": [{"first": "a", "second": "c"}]}}, "unknown domain 'c'"),

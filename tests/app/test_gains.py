@@ -17,15 +17,15 @@ def test_groups_by_size_and_user_by_hand() -> None:
     by_user = [(one["group"], one["jobs"], round(one["change_pct"])) for one in found["by_user"]]
     assert by_user == [("ada", 2, -40), ("grace", 2, 7), ("edsger", 1, 20)]
     assert in_words(found) == (
-        "Back later, by size of job: up to 4 nodes (+10 %), up to 16 nodes (+20 %). "
-        "Back later, by user: grace (+7 %), edsger (+20 %)."
+        "Mean turnaround longer than today, by size of job: up to 4 nodes (+10 %), up to 16 nodes (+20 %). "
+        "Mean turnaround longer than today, by user: grace (+7 %), edsger (+20 %)."
     )
 
 
 def test_where_no_group_pays_that_is_said() -> None:
     found = gains(np.array([1.0]), 8, [""], np.array([10.0]), np.array([5.0]))
     assert found["by_user"] == []  # no user is known
-    assert in_words(found) == "Back later, by size of job: none."
+    assert in_words(found) == "Mean turnaround longer than today, by size of job: none."
     assert in_words({"by_size": [], "by_user": []}) == ""
 
 

@@ -64,7 +64,7 @@ def test_policies_that_work_here_are_not_refused(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["rush", "rush-paying"])
 def test_a_gate_without_model_and_telemetry_is_refused_with_both_remedies(name: str, tmp_path: Path) -> None:
     config = serving(tmp_path, name)
-    with pytest.raises(InputError, match=rf"policy {name} has not what it needs .*train one .*\[telemetry\].*--w"):
+    with pytest.raises(InputError, match=rf"policy {name} needs what is missing here .*train one .*\[telemetry\].*--w"):
         checked(config, (), "site.toml")
     with pytest.raises(InputError, match="telemetry: nothing reports"):
         checked(config, ("model",), "site.toml")

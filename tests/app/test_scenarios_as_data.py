@@ -93,7 +93,7 @@ def test_a_matrix_of_other_programs_is_refused_and_one_of_some_is_remarked_on(tm
     with pytest.raises(InputError, match="has none of their programs: all jobs would run alone"):
         pair_scenario(tmp_path, {"name": "pair-greedy", "degradation": str(tmp_path / "others.csv")})
     known = pair_scenario(tmp_path, {"name": "pair-greedy", "degradation": str(tmp_path / "some.csv")})
-    assert known.notes == ("policy.degradation says nothing of right: run alone",)
+    assert known.notes == ("policy.degradation does not cover right: run alone",)
     unheeded = pair_scenario(tmp_path, {"name": "fifo-shared", "degradation": str(tmp_path / "others.csv")})
     assert unheeded.notes == ("policy.degradation has no effect with pairing 'consecutive'",)
 

@@ -22,6 +22,15 @@ def test_runs_of_the_same_jobs_are_better_or_worse(tmp_path: Path) -> None:
     told = compare([finished(tmp_path, 60, "fcfs"), finished(tmp_path, 60, "sjf")])
     assert {row["key"]: row["better"] for row in told["rows"]}["mean_wait_s"] == -1
     assert "neither" not in told["words"]
+    assert told["words"].startswith("Mean turnaround ")
+    assert told["words"].endswith("One run each: a small difference may be chance.")
+
+
+def test_slowdowns_over_the_run_time_as_it_was_judge_nothing(tmp_path: Path) -> None:
+    told = compare([finished(tmp_path, 60, "fcfs"), finished(tmp_path, 60, "sjf")])
+    better = {row["key"]: row["better"] for row in told["rows"]}
+    assert next(iter(better)) == "mean_turnaround_s"
+    assert (better["mean_slowdown_alone"], better["mean_slowdown"], better["mean_bounded_slowdown"]) == (-1, 0, 0)
 
 
 def test_runs_of_other_jobs_are_neither(tmp_path: Path) -> None:

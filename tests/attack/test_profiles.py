@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from cohabit.store.json_form import CoRunSample
+from cohabit.store.profiles import open_store
 from tests.attack.accounts import Account
 from tests.attack.controllers import RootController, controller
 
@@ -152,6 +154,26 @@ def test_users_see_and_forget_stored_profiles_of_their_own_only(attacked: Attack
     assert server.ask(ann, "POST", "/v1/profiles/forget", wish).status == 404
     assert stored(None) == {str(bob.uid)}
     server.until(lambda: known(server, None, ann.name) == [])
+
+
+def test_users_see_runs_beside_others_only_where_all_programs_are_their_own_or_shared(
+    attacked: Attacked, ann: Account, bob: Account
+) -> None:
+    server, _ = attacked
+    place = server.ask(None, "GET", "/v1/profiles").body["store"]
+    of_ann, of_bob = f"mine@{ann.uid}", f"his@{bob.uid}"
+    with open_store(place) as store:
+        for program, beside in ((of_ann, "shared"), (of_ann, of_bob), ("shared", of_bob), ("shared", "shared")):
+            store.add_co_runs([CoRunSample(program, (beside,), 5.0, "", 1)])
+
+    def seen(caller: Account | None) -> list[tuple[str, str]]:
+        answer = server.ask(caller, "GET", "/v1/co-runs")
+        assert answer.status == 200, answer
+        return [(one["program"], *one["beside"]) for one in answer.body["co_runs"]]
+
+    assert seen(ann) == [(of_ann, "shared"), ("shared", "shared")]
+    assert seen(bob) == [("shared", of_bob), ("shared", "shared")]
+    assert len(seen(None)) == 4
 
 
 def _outcome(call: list[str]) -> tuple[int, str, str]:

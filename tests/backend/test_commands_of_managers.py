@@ -85,6 +85,20 @@ def test_calls_say_what_went_wrong() -> None:
         asyncio.run(calls(("true", "a\0b")))
 
 
+@pytest.mark.parametrize(
+    ("printed", "error"),
+    [
+        # after a kill of slurmctld, `scontrol release` printed this while the next one came up (22.05)
+        ("Unexpected message received\nslurm_suspend error: Unexpected message received", ManagerAway),
+        ("slurm_update error: Zero Bytes were transmitted or received", ManagerAway),
+        ("slurm_update error: Invalid job id specified", ManagerRefused),
+    ],
+)
+def test_no_answer_is_told_from_a_refusal(printed: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Calls().judged(("scontrol", "release", "1"), 1, "", printed)
+
+
 def test_a_command_gets_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in HOSTILE.items():
         monkeypatch.setenv(key, value)

@@ -322,6 +322,20 @@ def test_holds_of_others_are_told_from_ours_and_outlive_a_controller() -> None:
     assert (facts, known.to_place) == ([StartRefused("1", 1, "it is held", 1), JobHeld("1")], False)
 
 
+def test_what_others_hold_already_when_it_comes_is_told_as_held() -> None:
+    """In the submission itself: between two events the core may decide."""
+    terms = Terms(("all",), node_cpus=28)
+    watcher, begun = Watcher(NAMES, terms, "Slurm", patience_s=20), changed(WAITS, begin_s=90.0)
+    early, _ = look(watcher, changed(begun, held_by=BY_ADMINISTRATOR), now_s=80.0)
+    assert not [one for one in early if isinstance(one, JobSubmitted)]
+    (told,), wishes = look(watcher, changed(begun, held_by=BY_ADMINISTRATOR))
+    assert isinstance(told, JobSubmitted)
+    assert (told.job.held, wishes.note) == (True, {"1": NOTED})
+    assert "job 1 is held by an administrator, and waits until that is lifted" in wishes.said
+    assert look(watcher, changed(begun, held_by=BY_ADMINISTRATOR, mark=f"{HELD}+noted"))[0] == []
+    assert look(watcher, changed(begun, mark=f"{HELD}+noted"))[0] == [JobReleased("1")]
+
+
 def test_every_held_job_is_ours_but_those_that_others_held() -> None:
     terms = Terms(("all",), all_held=True, node_cpus=28, since_s=4.0)
     watcher = Watcher(NAMES, terms, "Slurm", patience_s=20)

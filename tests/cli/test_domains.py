@@ -68,7 +68,7 @@ def test_why(scenario: Path, tmp_path: Path) -> None:
     assert story["mates"][0]["job_id"] == "big:a1"
     shown = cohabit("why", "small:b2", "--run", run).out.splitlines()
     assert shown[0].startswith("job small:b2 (6 nodes, 1 min requested) waited 1 min 40 s under ")
-    assert shown[0].endswith("its mate big:a1 started at the same instant; there were first nodes for it "
+    assert shown[0].endswith("its mate big:a1 started at the same instant; nodes for it were first free "
                              "1 min 40 s before its start; it held nodes for 1 min 40 s")  # fmt: skip
     assert shown[1].endswith("it keeps 6 nodes and waits for its mates for 0 s: big:a1 is not submitted yet")
     assert shown[2].endswith("it keeps 6 nodes and waits for its mates for 1 s: big:a1 is in its queue")

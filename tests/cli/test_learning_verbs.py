@@ -215,6 +215,20 @@ def test_predict_needs_no_target(trained: tuple[Path, Path, Answer], tmp_path: P
     assert document["rows"] == 256
 
 
+def test_predict_reads_the_times_that_train_reads(trained: tuple[Path, Path, Answer], tmp_path: Path) -> None:
+    data, model, _ = trained
+    header, *rows = lines_of(data)
+    times = [[*row[:2], str(10 * (1 + float(row[2]) / 100)), *row[3:]] for row in rows]
+    alone = [[row[0], "", "10", *row[3:]] for row in rows if row[0] == row[1]]
+    path = rewritten(tmp_path / "times.csv", [header, *alone, *times])
+    path.with_name("times.csv.meta.json").write_text(data.with_name("pairs.csv.meta.json").read_text())
+    assert "rows of runs alone add --target" in cohabit("predict", model, path).sentence()
+    found = cohabit("predict", model, path, "--target", "time", "--json").document
+    usual = cohabit("predict", model, data, "--json").document
+    assert found["predictions"] == usual["predictions"]
+    assert found["mean_error"] == pytest.approx(usual["mean_error"])
+
+
 def test_train_refuses_data_it_cannot_learn_from(tmp_path: Path) -> None:
     data = written(made_coruns(5, 3), tmp_path / "pairs.csv")
     whole, bad, out = lines_of(data), tmp_path / "bad.csv", tmp_path / "model"

@@ -62,7 +62,7 @@ def test_the_capacity_is_measured_and_kept_under_the_name_of_the_hardware(tmp_pa
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (("--seconds", "0"), "no time to measure"),
+        (("--seconds", "0"), "is too short or too long"),
         (("--size", "0"), "out of range"),
         (("--out", "{wrong}"), "capacities"),
     ],

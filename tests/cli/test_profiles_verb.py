@@ -10,6 +10,7 @@ import pytest
 from cli_calls import cohabit, program
 
 from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.store.json_form import CoRunSample
 from cohabit.store.profiles import open_store
 
 PLAIN_PROGRAM = {
@@ -124,13 +125,27 @@ def test_the_store_from_import_to_forgetting(programs: Path, tmp_path: Path) -> 
         }
     assert "nodes of 28 cores and 20 ways" in cohabit("profiles", "show", "MG").out
     out = tmp_path / "exported.json"
-    assert cohabit("profiles", "export", out, "--json").document == {"exported": 14, "file": str(out)}
+    assert cohabit("profiles", "export", out, "--json").document == {"exported": 14, "co_runs": 0, "file": str(out)}
     copy = tmp_path / "copy.db"
     assert "imported 14 profiles" in cohabit("profiles", "import", out, "--store", copy).out
     assert cohabit("profiles", "list", "--store", copy, "--json").document["profiles"] == rows
     assert cohabit("profiles", "list", "--file", out, "--json").document["profiles"] == rows
     assert cohabit("profiles", "forget", "MG", "--json").document == {"forgotten": 1, "program": "MG"}
     assert len(cohabit("profiles", "list", "--json").document["profiles"]) == 13
+
+
+def test_runs_beside_others_go_along_from_store_to_store(tmp_path: Path) -> None:
+    here, out, there = tmp_path / "here.db", tmp_path / "exported.json", tmp_path / "there.db"
+    with open_store(here) as store:
+        store.put(Profile("MG", 16, (ScaleProfile(1, 10.0),)))
+        store.add_co_runs([CoRunSample("MG", ("EP",), percent, "", 1) for percent in (10.0, 30.0)])
+    done = cohabit("profiles", "export", out, "--store", here)
+    assert done.out == f"exported 1 profile and 2 runs beside others to {out}\n"
+    assert "count only in a store" in cohabit("profiles", "list", "--file", out).err
+    done = cohabit("profiles", "import", out, "--store", there)
+    assert done.out == f"imported 1 profile and 2 runs beside others into {there}\n"
+    shown = cohabit("profiles", "show", "MG", "--store", there, "--json").document["neighbours"]["co_runs"]
+    assert [(one["beside"], one["runs"], one["mean_percent"]) for one in shown] == [(["EP"], 2, 20.0)]
 
 
 def test_the_store_may_be_named_by_the_environment(

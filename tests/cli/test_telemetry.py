@@ -132,7 +132,7 @@ def refused(folder: Path, *arguments: str | Path) -> str:
         (["collect", "--out", "S", "--window", "45s"], "multiple of 30 s"),
         (["collect", "--out", "S", "--duration", "1s"], "--duration is shorter"),
         (["collect", "--out", "S", "--keep", "1s"], "--keep is shorter"),
-        (["collect", "--out", "S", "--prometheus", "nowhere"], "nowhere: is no URL"),
+        (["collect", "--out", "S", "--prometheus", "nowhere"], "nowhere: is not the URL of a server"),
         (["collect", "--out", "S", "--node", "", "--duration", "20s"], "--node"),
         (["collect", "--out", "F"], "cannot be written"),
         (["collect", "--out", "/proc/cohabit"], "cannot be written"),

@@ -120,6 +120,7 @@ def test_wrong_calls_are_one_sentence(trained: tuple[Path, Path, Answer], tmp_pa
     assert "svm" in cohabit(*train, "--model", "svm").sentence()
     assert "on one side of --until" in cohabit(*train, "--until", "5e9").sentence()
     assert "needs a model of degradations" in cohabit("predict", model, data, "--matrix", tmp_path / "x").sentence()
+    assert "are for pairs" in cohabit("predict", model, data, "--target", "time").sentence()
     fewer = written(made_runs(2, 5, 3, FEW[:-1]), tmp_path / "fewer.csv")
     assert "has no column lustre2_client.b.min" in cohabit("predict", model, fewer).sentence()
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,20 @@ def generated(folder: Path, jobs: int = 60) -> Path:
     path = folder / "made.toml"
     path.write_text(f'seed = 4\n[cluster]\nnodes = 32\n[jobs]\ngenerator = "lublin"\njobs = {jobs}\nload = 1.0\n')
     return path
+
+
+def test_equal_reasons_are_said_once(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    scenario = Path(__file__).parents[2] / "scenarios" / "sharing.toml"
+    assert cohabit("simulate", scenario, "--out", run).code == 0
+    with open(run / "jobs.csv", newline="") as stream:
+        rows = csv.DictReader(stream)
+        waited = [row["job_id"] for row in rows if float(row["start_s"]) - float(row["submit_s"]) > 60]
+    assert waited
+    for job in waited:
+        lines = cohabit("why", job, "--run", run).out.splitlines()
+        reasons = [line.partition(" s  ")[2] for line in lines if line.startswith("  after ")]
+        assert all(one != two for one, two in pairwise(reasons)), lines
 
 
 def test_compare_with_repeats(tmp_path: Path) -> None:
@@ -43,6 +58,14 @@ def test_compare_says_what_simulate_says(scenario: Path) -> None:
         alone = cohabit("simulate", scenario, "--policy", name, "--json").document
         assert run["metrics"] == alone["metrics"]
         assert run["journal_hash"] == alone["journal_hash"]
+
+
+def test_compare_shows_occupied_nodes_and_varying_runs_beside_intervals() -> None:
+    from cohabit.cli.compare import columns
+
+    for repeated in (False, True):
+        assert {"node_hours_occupied", "varying_runs", "jobs_below_promise"} <= set(columns(True, repeated))
+    assert "varying_runs" not in columns(False, True)
 
 
 def test_compare_for_people(scenario: Path) -> None:

@@ -24,8 +24,8 @@ from cohabit.policy.options import PlacementOptions
 from cohabit.policy.placement.pair import Pair, Together
 from cohabit.predict.degradation import DegradationModel
 from cohabit.predict.features import Scaling, Schema
-from cohabit.predict.flat import FlatNetwork, Sides
-from cohabit.predict.pooling import Pooled, Spreads
+from cohabit.predict.flat import FlatFactor, FlatNetwork, Sides
+from cohabit.predict.pooling import Effect, Pooled, Spreads
 from tests.core.shared_story import Story
 from tests.support.builders import submitted
 
@@ -34,10 +34,12 @@ KNOWN = tuple(Profile(name, 8, (ScaleProfile(1, 100.0, counters={"x_mean": 1.0})
 PROMISED = 10.0  # percent, by the counters, of every pair
 
 
+NO_SCALING = Scaling(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
+
+
 def model() -> DegradationModel:
     """Counters say the same of all."""
-    scaling = Scaling(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
-    flat = FlatNetwork(Sides(scaling, scaling), (np.zeros((0, 1)),), (np.array([PROMISED]),), 1.0)
+    flat = FlatNetwork(Sides(NO_SCALING, NO_SCALING), (np.zeros((0, 1)),), (np.array([PROMISED]),), 1.0)
     pooled = Pooled(100.0, 500.0, Spreads(0.09, 0.04, 0.002), 1.3, {})
     return DegradationModel("elastic-net", Schema(("x_mean",), ("x_mean",)), flat, pooled=pooled)
 
@@ -118,6 +120,25 @@ def test_a_user_s_own_program_is_learned_as_such() -> None:
     tell = started(tuple(msgspec.structs.replace(one, owner="4711") for one in KNOWN))
     together(tell, 0, "a", "b", 180, profile_owner="4711")
     assert tell.core.state.memory[CO_RUNS]["runs"].keys() == {"a@4711", "b@4711"}
+
+
+def test_a_user_s_own_program_begins_with_what_the_model_knows_of_it() -> None:
+    """Before any co-run, too: else it looks unknown, is never paired, and no co-run ever comes."""
+    plain = model()
+    assert plain.pooled is not None
+    known = replace(plain.pooled, effects={"a": Effect(0.5, 0.001, 0.1, 0.001, 9, 9)})
+    pairs = PredictedPairs(replace(plain, pooled=known), "m")
+
+    def answers(owner: str) -> Any:
+        tenants = [Tenant(one.program, 8, 1, 0, 0.0, 1.0, msgspec.structs.replace(one, owner=owner)) for one in KNOWN]
+        return pairs.between(tenants, NODE)
+
+    np.testing.assert_array_equal(answers("4711"), answers(""))
+    assert answers("4711")[0, 1] != answers("4711")[2, 1]
+    sides, flat, nothing = Sides(NO_SCALING, NO_SCALING), np.ones((2, 1)), np.zeros((1, 1))
+    factor = FlatFactor(sides, nothing, nothing, ("a", "b"), flat, 7.0 * flat)
+    names = ("a", "a@4711", "a@4711"), ("b", "b@4711", "c@4711")
+    assert factor.known(*names, np.zeros(3)).tolist() == [7.0, 7.0, 0.0]
 
 
 def test_a_policy_without_a_model_notes_co_runs_for_the_store() -> None:

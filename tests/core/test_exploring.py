@@ -123,7 +123,7 @@ def test_a_pair_known_better_than_runs_vary_teaches_nothing() -> None:
 
 def test_bad_shares_are_refused_and_idle_ones_said() -> None:
     for wrong in (-0.1, 0.6, float("nan")):
-        with pytest.raises(InputError, match="no share of the pairs from 0 to"):
+        with pytest.raises(InputError, match="is not between 0 and"):
             build(PolicyConfig(name="pair-greedy", explore=wrong))
     config = PolicyConfig(name="pair-greedy", explore=0.2)
     said = without_effect(config, build(config).names)

@@ -10,7 +10,7 @@ from cohabit.core import checkpoint
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import Coupling
 from cohabit.core.succession import living_of, succeed
-from cohabit.model.cluster import Cluster
+from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.event import (
     JobFinished,
@@ -172,3 +172,19 @@ def test_jobs_with_mates_and_other_nodes_are_refused_with_a_remedy() -> None:
     with pytest.raises(InputError, match="domain") as refused:
         succeed(core, core.state.cluster, replace(policies(*WHOLE), mates=Coupling("east")), 0)
     assert refused.value.fix
+
+
+def test_nodes_that_became_smaller() -> None:
+    """A job that would not fit where it runs goes on, and its node takes nothing; one that fits nowhere is named."""
+
+    def nodes(*memory_mb: int) -> Cluster:
+        return Cluster(tuple(NodeGroup(1, 8, one << 20) for one in memory_mb), sharing="shared")
+
+    core = SchedulerCore(nodes(800, 900), policies(*SHARE))
+    core.step(0, [NodeDrained(1), submitted("large", processes=1, memory_bytes=700 << 20)])
+    core.step(SECOND, [JobStarted("large", 1), NodeUp(1)])
+    tell = Story(succeed(core, nodes(600, 900), policies(*SHARE), SECOND))
+    assert tell.starts(2, submitted("a", processes=8), submitted("b", processes=1)).keys() == {"a"}
+    assert tell.starts(3, JobFinished("large", 1))["b"].nodes == ((0, 1),)
+    with pytest.raises(InputError, match="fit on no nodes any more: large"):
+        succeed(core, nodes(600, 600), policies(*SHARE), SECOND)

@@ -36,7 +36,7 @@ def test_by_default_they_run_alone_and_are_measured() -> None:
     first = must(tell.run(0, "first", "newcomer", processes=2))
     assert (first.exclusive, first.purpose) == (True, "time")
     assert tell.run(1, "second", "other", processes=2) is None
-    assert tell.why("second", 1).endswith("no whole profile, so it runs alone and is measured (policy.unknown)")
+    assert tell.why("second", 1).endswith("no complete profile, so it runs alone and is measured (policy.unknown)")
     tell = told(unknown="alone", learn=False)
     must(tell.run(0, "first", "newcomer", processes=2))
     assert tell.run(1, "second", "other", processes=2) is None
@@ -79,7 +79,7 @@ def test_why_says_what_is_known() -> None:
     assert tell.run(0, "second", "newcomer", processes=4) is None
     said = tell.why("second")
     assert "lacks 2 cores" in said
-    assert said.endswith("its program has no whole profile, so it shares nodes by cores (policy.unknown)")
+    assert said.endswith("its program has no complete profile, so it shares nodes by cores (policy.unknown)")
 
 
 def test_a_two_minute_job_does_not_wait_beside_an_idle_node() -> None:

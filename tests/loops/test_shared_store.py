@@ -57,7 +57,7 @@ def test_what_one_controller_learns_the_other_plans_by(postgres_url: str, tmp_pa
         await one.open()
         await other.open()
         try:
-            assert "nothing is known of nap yet" in await planned_by(other, "unknown")
+            assert "nothing is known of program nap yet" in await planned_by(other, "unknown")
             await run(one, "a")
             await until_known(other, bool)
             said = await planned_by(other, "known")

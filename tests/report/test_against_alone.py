@@ -57,6 +57,16 @@ def test_where_run_times_are_as_stated_both_are_the_same(run_of: RunOf) -> None:
     assert slowed(told(run_of, [100, 100, 40]))
 
 
+def test_a_report_shows_interference_first_where_there_is_any(run_of: RunOf) -> None:
+    cards = [
+        render_report([told(run_of, alone)], "A run").split('<div class="cards">')[1].split("</section>")[0]
+        for alone in ([100, 150, 40], [100, 100, 80])
+    ]
+    for label in ("Run time against alone", "Jobs below their promise"):
+        shown = [f'<div class="label">{label}</div>' in one for one in cards]
+        assert shown == [False, True]
+
+
 def test_a_job_that_was_cut_counts_as_long_as_it_was(run_of: RunOf) -> None:
     status = np.array([DONE, KILLED, DONE], np.int8)
     assert summarise(told(run_of, [100, 900, 40], status=status))["run_against_alone"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from cohabit.reproduce.coscheduling.plan import BASE, COMBINATIONS, LOADS, PROPO
 from cohabit.reproduce.coscheduling.studies import (
     EXTRA_WAIT,
     WAIT,
+    cases,
     grows,
     hold_over_yield,
     least,
@@ -191,3 +193,15 @@ def test_every_case_is_run_once() -> None:
     assert counts == {"load": cases * len(LOADS), "proportion": cases * len(PROPORTIONS), "no release": 1}
     others = [name for name in names if not name.startswith(("load ", "proportion ", "no release "))]
     assert {"bounded 0", "full hold 0", "identical", "first-fit HH 0", "lublin HH 0"} <= set(others)
+
+
+def test_agree_runs_the_proportion_study_on_the_first_seeds_only() -> None:
+    plan = Plan(replace(tiny(), sizes=replace(TINY, sets=3, others=2)))
+    asked = [(number, study) for study in ("load", "proportion") for number in range(3)]
+    agreed = {one for one in asked if any(name == "AA" for _, name in cases(plan, *one))}
+    assert agreed == {*asked} - {(2, "proportion")}
+    sets = [made(PROPORTIONS, lambda *_, wait=wait: machine(wait)) for wait in (60.0, 120.0)]
+    sets[1] = {case: found for case, found in sets[1].items() if case[1] != "AA"}
+    waits = {name: value(WAIT, LARGE, 0.1, name)(sets) for name in ("AA", "HH")}
+    assert waits == {"AA": 1.0, "HH": 1.5}, "a set without the case is left out of its mean"
+    assert value(WAIT, LARGE, 0.1, "AA")(sets[1:]) is None

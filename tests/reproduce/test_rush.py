@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cohabit.app.learn.variability_data import parse_runs
+from cohabit.model.errors import InputError
 from cohabit.predict.variability_data import CLASSES
 from cohabit.predict.variability_file import load_variability
 from cohabit.report.reproduction import render_page
@@ -23,7 +24,8 @@ from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduct
 from cohabit.reproduce.rush.paper import PAPER
 from cohabit.reproduce.rush.pictures import counted
 from cohabit.reproduce.rush.places import GATES
-from cohabit.reproduce.rush.plan import Sizes
+from cohabit.reproduce.rush.plan import QUICK, Sizes
+from cohabit.reproduce.rush.shipped import FILES, ship, shipped
 from cohabit.reproduce.rush.spells import WAYS
 from cohabit.reproduce.rush.trials import PLACED, SPELLS_MIN, lasting, noise_at
 from cohabit.reproduce.tasks import run_tasks
@@ -254,6 +256,58 @@ def test_the_page_has_every_row_and_picture(small: Reproduction) -> None:
     assert all(one.id in page for one in small.rows)
     assert page.count('class="plot"') == len(pictures) == 11
     assert small.calibration_hash == PAPER.calibration_hash(tiny())
+
+
+QUICKER = replace(QUICK, trials=1, jobs=60, others=1, brackets=1, spells=1)
+
+
+def test_a_quick_run_uses_the_models_that_come_with_the_program() -> None:
+    answers: dict[str, Any] = {}
+
+    def run(*arguments: Any) -> dict[str, Any]:
+        answers.update(run_tasks(*arguments))
+        return answers
+
+    done = reproduce("rush", replace(tiny(seed=3), sizes=QUICKER), draw=True, run=run)
+    found = {one.id: one for one in done.rows}
+    assert {name for name in contract() if name.startswith(PAPERS["rush"])} <= set(found)
+    unjudged = {name for name in contract() if name in found and found[name].measured is None}
+    assert {"R15.f1", "R15.jobnodes_vs_all"} <= unjudged
+    assert unjudged <= {"R15.f1", "R15.jobnodes_vs_all", "R41.pdpa_over_adpa", "R40.reduction_pct"}
+    without = ("R15.f1", "R40.reduction_pct_throughout", "B-R.choose_nodes_delays_pct")
+    assert all("run the full form" in found[name].note for name in without)
+    assert "models come with the program" in found["R43.makespan_change_s"].note
+    assert found["R62.constant_judge_shift_s"].measured == 0.0
+    assert len(done.pictures) == 9, "without the two on control jobs"
+    assert set(done.files) == {"variability-model"}, "no control run was made here"
+    trial = answers["rush: trials 0 0"][ADAA][0]
+    assert trial["rush"]["decisions"] > 0
+    assert trial["rush"]["without_data"] == 0, "the models fit the telemetry of the trials"
+
+
+def test_the_models_that_come_with_the_program_are_those_of_the_papers_control_runs() -> None:
+    about = shipped().about
+    assert about.runs >= 3_200
+    assert about.world == PAPER.calibration_hash(tiny()), "after a change of the world: scripts/rush-models"
+    assert set(shipped().partial.norms.mean_s) == set(TAUGHT)
+    assert set(shipped().full.norms.mean_s) == set(APPLICATIONS)
+    assert set(shipped().norms.mean_s) == {*APPLICATIONS, *(one.name for one in SIZED)}
+
+
+def test_models_of_another_world_and_changed_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = ship(tmp_path, SMALL, 1, eliminating=False, learner="extra-trees")
+    again = shipped(tmp_path)
+    assert again.about == about
+    assert again.about.runs == 7 * 15
+    content = (tmp_path / FILES["partial"]).read_bytes()
+    (tmp_path / FILES["partial"]).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    shipped.cache_clear()
+    with pytest.raises(InputError, match=r"partial\.model: is not the model that was shipped"):
+        shipped(tmp_path)
+    (tmp_path / FILES["partial"]).write_bytes(content)
+    monkeypatch.setattr("cohabit.reproduce.rush.shipped.world_hash", lambda: "another")
+    with pytest.raises(InputError, match=r"another simulated world.*scripts/rush-models"):
+        shipped(tmp_path)
 
 
 @pytest.mark.wide

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from cohabit.model.errors import InputError
 from cohabit.model.profile import KnownCoRun, Profile
-from cohabit.store.co_runs import REMEMBERED, CoRunSample, summaries
+from cohabit.store.co_runs import REMEMBERED, summaries
+from cohabit.store.json_form import VERSION, CoRunSample, parse_json
 from cohabit.store.profiles import open_store
 
 
@@ -49,3 +54,38 @@ def test_forgetting_since_an_instant_forgets_the_co_runs_since(place: str) -> No
         store.add_co_runs([sample("MG", "EP", at=1), sample("MG", "EP", at=5), sample("EP", "LU", at=9)])
         assert store.forget_since("MG", 5, owner="") == 1
         assert [one.measured_at_us for one in store.co_runs()] == [1, 9]
+
+
+def test_an_export_has_the_runs_and_an_import_puts_them_in_place_of_the_same_pairs(place: str, tmp_path: Path) -> None:
+    path, pair = tmp_path / "profiles.json", [sample("MG", "EP", at=3), sample("MG", "EP", percent=20.0, at=4)]
+    with open_store(place) as store, open_store(tmp_path / "other.db") as other:
+        store.put(Profile("MG", 4))
+        store.add_co_runs([*pair, sample("EP@7", "LU", "MG")])
+        assert store.export_json(path) == 1
+        document = msgspec.json.decode(path.read_bytes())
+        assert document["version"] == VERSION
+        assert document["co_runs"][0] == {
+            "program": "MG", "beside": ["EP"], "percent": 10.0, "hardware": "4c", "measured_at_us": 3,
+        }  # fmt: skip
+        other.add_co_runs([sample("MG", "EP", percent=90.0), sample("MG", "EP", hardware="64c"), sample("LU", "EP")])
+        profiles, runs = parse_json(path.read_bytes(), str(path))
+        for _ in range(2):  # the second time changes nothing
+            assert other.replace(profiles.values(), runs) == 1
+            kept = sorted(other.co_runs())
+            assert kept == sorted([*store.co_runs(), sample("MG", "EP", hardware="64c"), sample("LU", "EP")])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"beside": []}, "beside nothing lacks a program"),
+        ({"program": " "}, "lacks a program"),
+        ({"percent": -100.0}, "slowed by -100.0 %"),
+        ({"measured_at_us": 2**70}, "give microseconds since 1970"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused(wrong: dict[str, object], said: str) -> None:
+    run = {"program": "MG", "beside": ["EP"], "percent": 1.0, "hardware": "", "measured_at_us": 1} | wrong
+    text = msgspec.json.encode({"profiles": {}, "format": "cohabit-profiles", "version": 3, "co_runs": [run]})
+    with pytest.raises(InputError, match=said):
+        parse_json(text, "p.json")

@@ -92,7 +92,7 @@ def test_broken_lines_are_left_out_and_counted() -> None:
     assert found[40.0] == [1.0, pytest.approx(np.nan, nan_ok=True)]  # of the other, the total before is not known
     assert dict(+file.defects) == {
         "lines of another length": 2,
-        "values that are no numbers": 1,
+        "values that are not numbers": 1,
         "rows without a time or a node": 3,
         "rows whose time does not advance": 1,
         "lines cut short": 1,
@@ -135,5 +135,5 @@ def test_files_that_are_something_else(text: str, source: str | None, words: str
 
 def test_the_source_is_told_by_the_columns_where_the_name_does_not() -> None:
     assert read(HEAD + "DcRcvFcn#hfi1_0,TxWait#hfi1_0\n", "x.csv").counters == ("opa_info.DcRcvFcn", "opa_info.TxWait")
-    with pytest.raises(InputError, match="no column is a counter we know"):
+    with pytest.raises(InputError, match="no column is a known counter"):
         read(HEAD + "MemFree\n", "x.csv")

@@ -12,7 +12,12 @@ from source_tree import ROOT, committed_text_files, modules
 
 VAGUE = (  # words and phrases that readers stumbled over, and that may not come back
     r"\b(?:somebody|nobody|whoever|everybody|endless(?:ly)?)\b", "asks? for calm", "bad weather", "living scheduler",
-    "0 have that", "of its array run", "needs 1 nodes", r"\b1 (?:jobs|nodes|cores|ways)\b",
+    "0 have that", "of its array run", "needs 1 nodes", r"\b1 (?:jobs|nodes|cores|ways)\b", "has not what it needs",
+    "no whole profile", "no scale is possible", "longer than nothing", "every so often", "to reckon with",
+    "a hole in it", "decided upon with that", "is not handed out", "how much hangs", "does not even give", "is no work",
+    "array has no mates", "are no whole scale", "was submitted so", "is no share", "nothing is gated on",
+    "kernel tells of", r"\bcame of it\b", r"\bturned round\b", "is no time to", "Back later, by",
+    "gives hosts to one job",
 )  # fmt: skip
 READ_BY_PEOPLE = (".py", ".js", ".html", ".md")
 STORED_WORD = "src/cohabit/launcher/runs.py"  # "nobody" is in the claims of runs on disk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -163,6 +164,18 @@ def test_an_array(living: Scheduler) -> None:
     spans = sorted((view["started_at"], view["ended_at"]) for view in views)
     assert all(before[1] <= after[0] for before, after in pairwise(spans)), "one at a time"
     assert living.call("logs", members[1]).out == f"{members[1]}\n"
+
+
+def test_the_queue_says_when_a_job_is_expected_to_start(living: Scheduler) -> None:
+    runs = living.submit("--nodes", "2", "--exclusive", "--limit", "10m", "--", "sleep", "600")
+    living.until(runs, "running")
+    waits = living.submit("--nodes", "2", "--exclusive", "--limit", "10m", "--", "true")
+    line = next(one for one in living.call("queue").out.splitlines() if one.split()[:1] == [waits])
+    assert re.search(r"expected to start in (9 min \d+|10 min)", line)
+    assert "expected_start_at" not in {one["job"]: one for one in living.ok("queue")["jobs"]}[waits]
+    told = {one["job"]: one for one in living.ok("queue", "--expected")["jobs"]}[waits]
+    assert 500 < told["expected_start_at"] - time.time() <= 600
+    living.ok("cancel", waits, runs)
 
 
 def test_members_that_wait_are_one_line(living: Scheduler) -> None:

@@ -44,9 +44,7 @@ def divide(topology: Topology, by: str | int = MACHINE, offer: ResctrlOffer | No
         parts = [list(topology.cores)]
     elif by == DOMAINS:
         if not topology.domains:
-            raise InputError(
-                "the kernel tells of no L3 domains on this machine", "nodes", "use a number, or the machine"
-            )
+            raise InputError("the kernel reports no L3 caches on this machine", "nodes", "use a number, or the machine")
         parts = [list(cores) for _, cores in groupby(topology.cores, lambda one: one.domain)]
     elif isinstance(by, int):
         parts = _split(topology.cores, by)

@@ -150,7 +150,7 @@ def describe(topology: Topology) -> list[str]:
             + " or ".join(f"{count} ways" if count else "an unknown number of ways" for count in ways)
         )
     else:
-        said.append("the kernel tells of no L3 cache: the whole machine counts as one domain")
+        said.append("the kernel reports no L3 cache: the whole machine counts as one domain")
     if topology.offline:
         said.append(f"CPUs {format_cpus(topology.offline)} are offline")
     if topology.forbidden:

@@ -88,11 +88,12 @@ def sharing(
     nodes: Annotated[int, Option(help="Nodes of the machine.")] = 0,
     cores: Annotated[int, Option(help="Cores of a node.")] = 0,
     site: Annotated[
-        Path | None, Option(metavar="SITE.toml", help="Instead: the site as it is (cohabit import slurm-conf).")
+        Path | None,
+        Option(metavar="SITE.toml", help="Instead of --nodes and --cores: a site file (cohabit import slurm-conf)."),
     ] = None,
     today: Annotated[str, Option(help="How nodes are given out now: whole or cores.")] = "whole",
     days: Annotated[float, Option(help="Length of each stretch of the log that is simulated.")] = 3.0,
-    repeat: Annotated[int, Option(help="Stretches, each with other assumed programs.")] = 5,
+    repeat: Annotated[int, Option(help="How many stretches, each with other assumed programs.")] = 5,
     memory_gb: Annotated[float, Option(help="Memory of a node; 0: memory is not looked at.")] = 0.0,
     ways: Annotated[int, Option(help="Ways of the last-level cache.")] = 20,
     bandwidth_gbs: Annotated[float, Option(help="Memory bandwidth of a node; 0: assumed by its cores.")] = 0.0,
@@ -103,8 +104,8 @@ def sharing(
 
     First the waits of today's rule are compared with those of the log; if they are far off, no advice is given.
 
-    What programs ask of cache and memory is in no log: it is assumed in three ways, and the advice says how much hangs
-    on that. Nothing is written and no cluster is asked.
+    What programs ask of cache and memory is in no log: it is assumed in three ways, and the advice says what changes
+    with that. Nothing is written and no cluster is asked.
     """
     from cohabit.app.advise.sharing import Question
     from cohabit.app.advise.sharing import advise as ask

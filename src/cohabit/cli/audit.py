@@ -21,7 +21,7 @@ def audit(
 ) -> None:
     """List the latest changes that users requested, and all that was refused, the newest last."""
     if not 1 <= limit <= 10_000:
-        raise InputError(f"--limit {limit} cannot be", "", "give 1 to 10000")
+        raise InputError(f"--limit {limit} is out of range", "", "give 1 to 10000")
     with asking(server) as client:
         document = client.audit(limit)
     if as_json:
@@ -32,7 +32,7 @@ def audit(
         told = (one["user"], one["from"], one["action"], one["about"], _came_of(one["status"], one["said"]))
         rows.append([moment(one["at"]), *(plain(text) for text in told)])
     if rows:
-        table("", ["when", "user", "from", "wanted", "about", "came of it"], rows)
+        table("", ["when", "user", "from", "wanted", "about", "result"], rows)
     else:
         typer.echo("no changes have been requested yet")
 

@@ -36,9 +36,7 @@ def backup(
 def restore(
     file: Annotated[Path, Argument("FILE", "What `cohabit backup` wrote.")],
     place: Annotated[Path, Argument("PLACE|SITE.toml", PLACE)],
-    replace: Annotated[
-        bool, Option("--replace", help="Put a journal that is there aside (as journal.db.replaced).")
-    ] = False,
+    replace: Annotated[bool, Option("--replace", help="Rename an existing journal (to journal.db.replaced).")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a backup the journal again; the controller must not be running.

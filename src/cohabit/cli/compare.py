@@ -80,7 +80,7 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
     slows = any(slowed(run) for run in runs)
     names = [
         name
-        for name in columns(slows, repeat > 1) + (VARIATION if gated else ())
+        for name in dict.fromkeys(columns(slows, repeat > 1) + (VARIATION if gated else ()))
         if any(judged.cells[policy, name].value.mean is not None for policy in policies)
     ]
     rows = [[policy, *(_cell(judged, policy, name) for name in names)] for policy in policies]
@@ -95,9 +95,9 @@ def show_comparison(runs: list[RunTable], judged: Comparison, repeat: int) -> No
 def columns(slows: bool, with_intervals: bool) -> tuple[str, ...]:
     """Return the metrics of a table: those of interference where jobs slow each other down; fewer beside intervals."""
     names = ["mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone"]
-    names += [*INTERFERENCE, "node_hours_occupied"] if slows else ["utilisation"]
+    names += [*INTERFERENCE, "node_hours_occupied", "varying_runs"] if slows else ["utilisation"]
     names += ["makespan_s", "user_max_slowdown_alone"]
-    left_out = ("p95_wait_s", "node_hours_occupied") if with_intervals and slows else ()
+    left_out = ("p95_wait_s", "user_max_slowdown_alone") if with_intervals and slows else ()
     return tuple(name for name in names if name not in left_out)
 
 

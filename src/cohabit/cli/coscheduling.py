@@ -52,9 +52,11 @@ def set_(
     off: Annotated[bool, Option("--off", help="Start jobs as if they had no mates.")] = False,
     scheme: Annotated[str | None, Option("--scheme", metavar="NAME", help="hold, yield or agree.")] = None,
     release_s: Annotated[float | None, Option("--release-s", help="Release held nodes this often; 0: never.")] = None,
-    min_hold_s: Annotated[float | None, Option("--min-hold-s", help="Not holds younger than this.")] = None,
+    min_hold_s: Annotated[float | None, Option("--min-hold-s", help="Do not release holds younger than this.")] = None,
     max_held: Annotated[float | None, Option("--max-held", help="Share of all nodes that may be held.")] = None,
-    max_yields: Annotated[int | None, Option("--max-yields", help="Then a job holds; 0: it always yields.")] = None,
+    max_yields: Annotated[
+        int | None, Option("--max-yields", help="Yields after which a job holds; 0: it always yields.")
+    ] = None,
     on_deadlock: Annotated[
         str | None, Option("--on-deadlock", metavar="WORD", help="release, report or ignore.")
     ] = None,

@@ -64,7 +64,7 @@ def _check(name: str | None, names: list[str], seconds: float | None, work: int 
     if seconds is not None and not 0 < seconds < 1e6:
         raise InputError(f"--seconds {seconds:g} is not a time", "", "give a number above 0")
     if work is not None and work < 1:
-        raise InputError(f"--work {work} is no work", "", "give a number of rounds, 1 or more")
+        raise InputError(f"--work {work} is not possible", "", "give a number of rounds, 1 or more")
     if size is not None and not 0 < size <= MOST_MB:
         raise InputError(f"--size {size:g} is out of range", "", f"give megabytes, above 0 and at most {MOST_MB:,}")
 

@@ -73,7 +73,7 @@ def generate(
         value = getattr(config, name)
         if value is not None and not math.isfinite(value):
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} {value} is not a number to reckon with", "", "give an ordinary number")
+            raise InputError(f"{option} {value} is not a finite number", "", "give an ordinary number")
     nodes = usual_nodes(kind) if nodes is None else nodes
     workload = make(config, nodes, seed)
     write_trace(workload, output)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 ABOUT = "Decide for a Grid Engine cluster; Grid Engine keeps accounts, launching and limits."
 SHORT = "On top of Grid Engine: attach, status, reload, detach."
-NOT_ALONE = "There is no complex that gives hosts to one job: jobs of Grid Engine's own may come beside ours."
-NOT_AGAIN = "There is no checkpointing environment of ours: a run that must stop is deleted, not queued again."
+NOT_ALONE = "No complex gives a host to one job alone: Grid Engine's own jobs may run beside ours."
+NOT_AGAIN = "There is no checkpointing environment of Cohabit: a run that must stop is deleted, not queued again."
 
 
 def register(app: typer.Typer) -> None:

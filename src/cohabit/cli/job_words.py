@@ -58,7 +58,7 @@ def outcome(job: dict[str, Any]) -> str:
     if state == "failed" and job.get("exit_signal"):
         return f"failed: signal {job['exit_signal']}"
     if state == "failed" and job.get("exit_status") is not None:
-        hint = {126: " (something in it may not be executed)", 127: " (a command in it was not found)"}
+        hint = {126: " (a file in it is not executable)", 127: " (a command in it was not found)"}
         return f"failed: exit status {job['exit_status']}{hint.get(job['exit_status'], '')}"
     return state
 

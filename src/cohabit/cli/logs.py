@@ -27,7 +27,7 @@ def logs(
 ) -> None:
     """Show what a job has written. With --follow also what it writes until it is over (Ctrl-C leaves it alone)."""
     if lines is not None and (follow or lines < 1):
-        raise InputError(f"--lines {lines} cannot be", "", "give 1 or more, and no --follow with it")
+        raise InputError(f"--lines {lines} is not possible", "", "give 1 or more, and no --follow with it")
     stream = "stderr" if stderr else "stdout"
     with asking(server) as client:
         pieces = client.output(job, stream, follow)

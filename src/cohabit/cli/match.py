@@ -22,11 +22,14 @@ from cohabit.model.errors import InputError, unknown
     "cohabit match degradation.csv --group-size 3",
 )
 def match(
-    degradation: Annotated[Path, Argument("DEGRADATION.csv", "Percent by which row slows by column.")],
+    degradation: Annotated[
+        Path, Argument("DEGRADATION.csv", "Percent by which the row's job is slowed beside the column's.")
+    ],
     method: Annotated[str, Option(help="optimal, greedy or saving (most seconds gained).")] = "optimal",
     durations: Annotated[Path | None, Option(metavar="FILE", help="Seconds alone: job,seconds or JSON.")] = None,
     threshold: Annotated[
-        float | None, Option(metavar="PERCENT", help="Worse pairs run alone; 100, with saving none.")
+        float | None,
+        Option(metavar="PERCENT", help="Jobs of pairs above this percentage run alone; 100, with saving none."),
     ] = None,
     group_size: Annotated[int, Option(metavar="K", help="Jobs together on a node: 2, 3 or 4.")] = 2,
     as_json: AsJson = False,

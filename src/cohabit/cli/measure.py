@@ -237,7 +237,7 @@ def capacity(
     from cohabit.exercise.catalogue import MOST_MB
 
     if not 0 < seconds <= 600:
-        raise InputError(f"--seconds {seconds:g} is no time to measure", "", "give a number above 0, at most 600")
+        raise InputError(f"--seconds {seconds:g} is too short or too long", "", "give a number above 0, at most 600")
     if not 0 < size <= MOST_MB:
         raise InputError(f"--size {size:g} is out of range", "", f"give megabytes, above 0 and at most {MOST_MB:,}")
     path = out or keeping.usual_path()

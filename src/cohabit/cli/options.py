@@ -26,7 +26,8 @@ Server = Annotated[
     str | None, Option(metavar="ADDRESS", help="Socket, folder or https URL; else COHABIT_SERVER, else `cohabit up`'s.")
 ]
 AsRoot = Annotated[
-    bool, Option("--as-root", help="As root: the controller keeps root's rights. A hole in it gives root away.")
+    bool,
+    Option("--as-root", help="As root: the controller keeps root's rights. A security hole in it gives them away."),
 ]
 Without = Annotated[
     str, Option("--without", metavar="NEED,...", help="Run the policy without these needs (`cohabit doctor --site`).")

@@ -27,6 +27,10 @@ def predict(
     model: Annotated[Path, Argument("MODEL", "Written by cohabit train.")],
     data: Annotated[Path, Argument("DATA.csv", "Pairs or runs with their counters; a target is optional.")],
     matrix: Annotated[Path | None, Option(metavar="FILE", help="Write all pairs, for cohabit match.")] = None,
+    target: Annotated[
+        str, Option(metavar="KIND", help="What targets are: percent (slower), time, latency or throughput.")
+    ] = "percent",
+    average: Annotated[bool, Option("--average", help="Average repeated pairs even if they contradict.")] = False,
     library: Annotated[bool, Option("--library", help="Ask the stored scikit-learn object, to compare.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,9 +45,12 @@ def predict(
     from cohabit.trace.corun_data import read_coruns
 
     if format_of(model) == VARIABILITY:
+        if target != "percent" or average:
+            what = "--target and --average are for pairs, this is a model of variability"
+            raise InputError(what, str(model), "leave them out")
         _predict_runs(model, data, matrix, library, as_json)
         return
-    asked = read_coruns(data, with_target=False)
+    asked = read_coruns(data, with_target=False, kind=target, average=average)
     document = ask(model, asked, str(data), library)
     if matrix is not None:
         note(f"{matrix}: all pairs of {write_matrix(model, asked, matrix, str(data))} applications")

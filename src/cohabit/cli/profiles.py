@@ -193,21 +193,21 @@ def import_(
     ways: Ways = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Take profiles into the store, in place of those of the same programs, processes and hardware."""
-    from cohabit.app.measure.profiles import NodeSize, is_catalogue, profiles_in, profiles_of_catalogue
+    """Take profiles, and runs beside others, into the store, in place of those of the same programs and hardware."""
+    from cohabit.app.measure.profiles import NodeSize, exported_in, is_catalogue, profiles_of_catalogue
 
-    size, warning = NodeSize(cores, ways), ""
-    if is_catalogue(file):
-        found = profiles_of_catalogue(file, size)
-    else:
-        found, warning = profiles_in(Path(file), size)
+    size = NodeSize(cores, ways)
+    found, runs, warning = (
+        (profiles_of_catalogue(file, size), [], "") if is_catalogue(file) else exported_in(Path(file), size)
+    )
     if warning:
         note(warning)
     with _as_owner_of(store), _opened(store, create=True) as opened:
-        count = opened.replace(one.profile for one in found)
+        count = opened.replace((one.profile for one in found), runs)
         where = opened.where
-    document = {"imported": count, "programs": [one.profile.program for one in found], "store": where}
-    show_result(document, as_json, f"imported {counted(count, 'profile')} into {where}")
+    programs = [one.profile.program for one in found]
+    document = {"imported": count, "programs": programs, "co_runs": len(runs), "store": where}
+    show_result(document, as_json, f"imported {_counted_both(count, len(runs))} into {where}")
 
 
 @verb("export", "", "cohabit profiles export profiles.json")
@@ -217,12 +217,16 @@ def export(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all profiles of the store as one JSON file, whole or not at all."""
+    """Write all profiles of the store, and runs beside others, as one JSON file, whole or not at all."""
+    from cohabit.app.measure.profiles import co_runs_in
     from cohabit.store.json_form import write_json
 
-    count = write_json((one.profile for one in _found(None, None, store, server, 0, 0)[0]), file)
-    text = f"exported {counted(count, 'profile')} to {file}"
-    show_result({"exported": count, "file": str(file)}, as_json, text)
+    found, _ = _found(None, None, store, server, 0, 0)
+    with asking(server) as client:
+        runs = co_runs_in(client, store, named=_named(server))
+    count = write_json((one.profile for one in found), file, runs)
+    text = f"exported {_counted_both(count, len(runs))} to {file}"
+    show_result({"exported": count, "co_runs": len(runs), "file": str(file)}, as_json, text)
 
 
 @verb("share", "", "cohabit profiles share MG --from ann")
@@ -343,6 +347,11 @@ def _opened(store: str | None, create: bool = False) -> ProfileStore:
     from cohabit.app.measure.profiles import opened_store
 
     return opened_store(store, create)
+
+
+def _counted_both(profiles: int, runs: int) -> str:
+    beside = f" and {counted(runs, 'run')} beside others" if runs else ""
+    return counted(profiles, "profile") + beside
 
 
 def _found(

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cohabit.cli.console import echo, note, screen_width, show_json, table
 from cohabit.cli.declaring import Option, verb
@@ -11,12 +11,16 @@ from cohabit.cli.options import AsJson, Server, asking, check_not_both
 from cohabit.cli.text_table import LEAST_PROSE, cell_width, table_width
 from cohabit.model.errors import InputError, unknown
 
+if TYPE_CHECKING:
+    from cohabit.app.client.client import Client
+
 WIDE = ("queued", "running", "finished", "all")
 STATES = {  # states of a job, and the list in which the server looks for it
     "held": "queued", "starting": "running", "done": "finished", "failed": "finished", "killed": "finished",
     "cancelled": "finished", "lost": "finished",
 }  # fmt: skip
 COLUMNS = ["job", "user", "program", "state", "cores", "nodes", "waited", "ran", "limit", "why"]
+SHORT = 50  # waiting jobs: 200 take the server half a second of every five in which the queue is asked for
 LESS = ("limit", "nodes", "waited", "program", "cores", "ran")  # left out first on a narrow terminal, in this order
 
 
@@ -35,11 +39,13 @@ def queue(
         str, Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
     ] = "",
     limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 1000,
-    expected: Annotated[bool, Option("--expected", help="Also when waiting jobs start, by requested times.")] = False,
+    expected: Annotated[
+        bool, Option("--expected", help=f"When waiting jobs start, also of more than {SHORT}, and with --json.")
+    ] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the jobs that wait or run, and why each one waits."""
+    """List the jobs that wait or run, why each one waits, and when it starts if every job takes its requested time."""
     check_not_both("--all", "--state", every and state)
     if state and state not in (*WIDE, *STATES):
         raise unknown("state", state, [*WIDE, *STATES])
@@ -48,7 +54,7 @@ def queue(
     asked = "all" if every else STATES.get(state, state)
     with asking(server) as client:
         jobs, more = client.jobs(asked, user, limit)
-        ahead: dict[str, Any] = client.expected() if expected else {"at": 0.0, "starts": [], "why": ""}
+        ahead = _ahead(client, jobs, expected, not as_json)
     starts = {one["job"]: one["start_at"] for one in ahead["starts"]}
     if state in STATES:
         jobs = [job for job in jobs if job["state"] == state]
@@ -74,12 +80,28 @@ def queue(
         note(f"there are more than {limit:,}; --limit N shows more")
 
 
+def _ahead(client: "Client", jobs: list[dict[str, Any]], asked: bool, if_short: bool) -> dict[str, Any]:
+    """Return the expected starts: if they were asked for, or of a short queue, where the server has time for it."""
+    if asked:
+        return client.expected()
+    nothing: dict[str, Any] = {"at": 0.0, "starts": [], "why": ""}
+    waits = sum(job["state"] == "queued" for job in jobs)
+    if not if_short or not 0 < waits <= SHORT:
+        return nothing
+    try:
+        return client.expected() | {"why": ""}
+    except InputError:  # too many requests, or an older server: the queue is shown all the same
+        return nothing
+
+
 def _with_start(job: dict[str, Any], starts: dict[str, float], now: float) -> dict[str, Any]:
     """Return the job with its expected start before its reason."""
     at = starts.get(str(job["job"]))
     if at is None or job["started_at"] is not None:
         return job
-    return job | {"why": "; ".join(one for one in (f"starts in {span(max(at - now, 0.0))}", job["why"]) if one)}
+    return job | {
+        "why": "; ".join(one for one in (f"expected to start in {span(max(at - now, 0.0))}", job["why"]) if one)
+    }
 
 
 def columns_that_fit(rows: list[list[str]], width: int, prose: int = LEAST_PROSE) -> list[int]:

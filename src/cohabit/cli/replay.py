@@ -24,7 +24,7 @@ def replay(
         Path,
         Argument(
             "JOURNAL",
-            "Of a simulation: its folder or journal.parquet; of a controller: its site file, place or journal.",
+            "Of a simulation: its folder or journal.parquet; of any controller: its site file, place or journal.",
         ),
     ],
     verify: Annotated[bool, Option("--verify", help="Exit with 1 if an order differs.")] = False,
@@ -34,9 +34,9 @@ def replay(
     from cohabit.app.serve.replaying import is_live, replay_live
 
     among: dict[str, Any] | None = None
+    stretches = 1
     if is_live(journal):
-        live = replay_live(journal)
-        steps, orders, difference, left_out = live.batches, live.commands, live.difference, live.left_out
+        steps, orders, difference, left_out, stretches = replay_live(journal)
     else:
         from cohabit.app.serve.journals import replay_journal
 
@@ -44,7 +44,7 @@ def replay(
         steps, orders, difference, left_out = simulated.steps, simulated.orders, simulated.difference, 0
         if simulated.domains:
             among = {"domains": list(simulated.domains), "messages": simulated.messages}
-    show_replayed(steps, orders, difference, left_out, as_json, among)
+    show_replayed(steps, orders, difference, left_out, as_json, among, stretches)
     if verify and difference:
         raise typer.Exit(1)
 

@@ -100,7 +100,7 @@ def _write(done: Reproduction, out: Path) -> None:
 
 
 def show(done: Reproduction, every: bool = False) -> None:
-    """Print one sentence for each claim; `every`: the table of all rows instead."""
+    """Print a sentence for each claim fixed beforehand and each row that does not hold; `every`: the table of all."""
     from cohabit.report.reproduction import judged, number, span
 
     if every:
@@ -118,22 +118,36 @@ def show(done: Reproduction, every: bool = False) -> None:
         ]
         table_of(f"{done.paper}, seed {done.seed}", records)
     else:
-        for one in done.rows:
+        from cohabit.reproduce.rows import contract
+
+        told = [one for one in done.rows if one.id in contract() or one.holds is False]
+        for one in told:
             typer.echo(_sentence(one))
+        if further := [one for one in done.rows if one not in told]:
+            typer.echo(f"Further numbers, checks and inputs: {counted(further)}")
     typer.echo(counted(done.rows))
     typer.echo(f"calibration {done.calibration_hash}{'' if every else '; all rows with intervals and bands: --all'}")
 
 
 def _sentence(row: Row) -> str:
-    from cohabit.report.reproduction import number
+    from cohabit.report.reproduction import number, span
 
-    verdict = {True: "holds", False: "does not hold", None: "no band"}[row.holds]
-    of_paper = "" if row.paper is None else f", {number(row.paper)} in the paper"
-    note = f" {row.note}" if row.holds is False and row.note else ""
-    return f"{verdict} ({row.id}): {row.claim}: {number(row.measured)}{of_paper}.{note}"
+    none = "no band" if _without_band(row) else "not judged"
+    verdict = {True: "holds", False: "does not hold", None: none}[row.holds]
+    beside = [] if row.paper is None else [f"{number(row.paper)} in the paper"]
+    beside += [] if _without_band(row) else [f"band {span(row.low, row.high)}"]
+    note = f" {row.note}" if row.note and row.holds is not True and not _without_band(row) else ""
+    return f"{verdict} ({row.id}): {row.claim}: {', '.join([number(row.measured), *beside])}.{note}"
 
 
 def counted(rows: Sequence[Row]) -> str:
-    """Return how many rows hold, do not, and are not judged; the three are all of them."""
+    """Return how many rows hold, do not, have no band, and have one but no value; these are all of them."""
     holds, missed = (sum(one.holds is verdict for one in rows) for verdict in (True, False))
-    return f"{len(rows)} rows: {holds} hold, {missed} do not, {len(rows) - holds - missed} have no band."
+    free = sum(_without_band(one) for one in rows)
+    left = len(rows) - holds - missed - free
+    unjudged = f", {left} could not be judged" if left else ""
+    return f"{len(rows)} rows: {holds} hold, {missed} do not, {free} have no band{unjudged}."
+
+
+def _without_band(row: Row) -> bool:
+    return row.low is None and row.high is None

@@ -109,6 +109,8 @@ async def serve_until(
     service = Service(site.config, held)
     stop = stop_on_signals()
     await service.open()
+    if service.parts.changed is not None:
+        note(f"the site file has changed since the last start: {service.parts.changed}")
     new = await service.submit_new(site.jobs)
     for text in greeting(service, new):
         note(text)

@@ -64,7 +64,9 @@ def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[.
     ) -> None:
         import asyncio
         import logging
+        import time
 
+        asked_s = time.time()
         from cohabit.app.steer.rights import give_up_rights
 
         read = steered.read(site)
@@ -73,7 +75,7 @@ def register(app: typer.Typer, steered: Steered, example: str, *more: Callable[.
             _verify(read, as_json)
             return
         logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
-        ended = asyncio.run(_attach(*give_up_rights(read, note, as_root)))
+        ended = asyncio.run(_attach(*give_up_rights(read, note, as_root), asked_s))
         if as_json:
             show_json(ended)
 
@@ -179,7 +181,9 @@ def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
     else:
         mates = f"; {len(handed.to_owners)} with mates are held for their owners" if handed.to_owners else ""
         others = f"; {len(handed.left_held)} stay held, as others held them" if handed.left_held else ""
-        typer.echo(f"{len(handed.released)} jobs were given back to {steered.title}{mates}{others}")
+        many = len(handed.released)
+        jobs = "1 job was" if many == 1 else f"{many} jobs were"
+        typer.echo(f"{jobs} given back to {steered.title}{mates}{others}")
         for name, why in handed.failed.items():
             note(f"job {name} was not: {why}")
     if handed is not None and handed.failed:
@@ -198,13 +202,19 @@ def _verify(site: SteeredSite, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-async def _attach(site: SteeredSite, held: Held | None) -> dict[str, Any]:
+async def _attach(site: SteeredSite, held: Held | None, asked_s: float) -> dict[str, Any]:
+    from cohabit.app.steer.service import SwitchedOff
     from cohabit.app.steer.steering import open_service
     from cohabit.backend.launcher_link import LauncherGone
 
-    service = await open_service(site, held)
+    service = await open_service(site, held, asked_s)
     stop = stop_on_signals()
-    await service.open()
+    try:
+        await service.open()
+    except SwitchedOff:
+        await service.link.close()
+        note(f"`cohabit {site.word} detach` was typed while it was starting: nothing is steered")
+        return {"switched_off": True, "calls": service.backend.manager.made}
     if service.changed is not None:
         note(f"the site file has changed since the last attach: {service.changed}")
     for text in site.warnings(service.around):

@@ -154,9 +154,11 @@ def _frame(seen: dict[str, Any], now: float, size: tuple[int, int], choice: Choi
     running = [job for job in jobs if job["state"] in ("running", "starting")]
     waiting = sorted((job for job in jobs if job["state"] not in ("running", "starting")), key=place_of)
     cores, used = sum(node["cores"] for node in nodes), sum(node["used_cores"] for node in nodes)
+    counts = f"{len(running):,} running, {len(waiting):,} waiting, {used} of {counted(cores, 'core')} in use"
     headline = Text(f"cohabit {seen['version']}", style="bold")
-    headline.append(f"  {moment(now, now)}  {len(running):,} running, {len(waiting):,} waiting, ", style="not bold")
-    headline.append(f"{used} of {counted(cores, 'core')} in use", style="not bold")
+    clock = f"  {moment(now, now)}"
+    fits = len(headline) + len(clock) + len(counts) + 2 <= width
+    headline.append((clock if fits else "") + "  " + counts, style="not bold")
     parts: list[Any] = [headline]
     if choice is not None and choice.line():
         parts.append(Text(choice.line(), style="reverse"))

@@ -14,7 +14,7 @@ ESCAPE, ENTER, ERASE = "\x1b", ("\r", "\n"), ("\x7f", "\b")
 KINDS = {"a": "all", "w": "waiting", "r": "running"}
 RUNNING = ("running", "starting")
 HELP = (  # the most useful first: a narrow screen leaves out the last
-    "q leave", "s sort", "/ search", "w waiting", "r running", "a all", "p pause", "i turn round", "n nodes",
+    "q leave", "s sort", "/ search", "w waiting", "r running", "a all", "p pause", "i reverse", "n nodes",
     "? hide this",
 )  # fmt: skip
 
@@ -58,9 +58,7 @@ class Choice:
 
     def line(self) -> str:
         """Describe the choices in words; empty: the defaults."""
-        parts = [f"sorted by {self.sort}{', turned round' if self.turned else ''}"] * (
-            self.sort != "turn" or self.turned
-        )
+        parts = [f"sorted by {self.sort}{', reversed' if self.turned else ''}"] * (self.sort != "turn" or self.turned)
         parts += [f"{self.kind} only"] * (self.kind != "all")
         if self.find or self.typing:
             parts.append(f"search: {self.find}{'_' if self.typing else ''}")

@@ -224,8 +224,10 @@ def _new(one: dict[str, Any]) -> str:
     words += f", {100 * one['covered']:.0f} % within intervals of 80 %"
     pairing = one["pairing"]
     if pairing and pairing["gap_closed"] is not None:
-        words += f"; pairing closes {100 * pairing['gap_closed']:.0f} % of the gap between random and best"
-        words += f", in the worst split {pairing['worse_than_random']:+.0f} % against random"
+        closed = pairing["gap_closed"]
+        gained = f"come {100 * closed:.0f} % of the way from random to the best ones"
+        words += f"; pairs by it {gained if closed > 0 else 'are no better than random ones'}"
+        words += f" (worst split: {pairing['worse_than_random']:+.0f} % slowdown against random)"
     return words
 
 

@@ -1,7 +1,7 @@
 """The scheduler of one machine without a handwritten file: `cohabit up` creates the site file and keeps it.
 
-The file stays in the place and may be edited; the settings under which jobs were accepted are never changed silently,
-so an option that contradicts the file is refused.
+The file stays in the place and may be edited: the next start goes on with all jobs under other settings, and says so.
+They are never changed silently, so an option that contradicts the file is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BESIDE = {  # keys beside a bundle: on one server jobs get the cores they ask fo
         'partition = "none"  # or "guarantee": the cache is divided, and every job has ways of its own',
     )
 }
-HEAD = "# Written by `cohabit up`; docs/live.md describes every key. Once a job was taken, nodes and policy stay."
+HEAD = "# Written by `cohabit up`; docs/live-reference.md describes every key. Once a job was taken, nodes stay."
 
 
 def site_file(place: Path, nodes: str | None, policy: str | None, listen: str | None, root_jobs: bool = False) -> Path:

@@ -48,7 +48,8 @@ def _why_live(job: str, server: str | None, as_json: bool) -> None:
         show_json(story)
         return
     short, full = story.get("short", ""), story["why"]  # a server of an earlier version has no short reason
-    typer.echo(f"job {story['job']} is {story['state']}" + (f": {short or full}" if short or full else ""))
+    said = (short or full).removeprefix(f"{story['state']}: ")
+    typer.echo(f"job {story['job']} is {story['state']}" + (f": {said}" if said else ""))
     if short and full and short != full:
         typer.echo(f"  in full: {_lines(full, 11)}")
     if story.get("profile") and "its profile: " not in full:
@@ -69,12 +70,13 @@ def _why_in_run(job: str, run: Path, as_json: bool) -> None:
         show_json(story)
         return
     typer.echo(story["summary"])
-    shown = _condensed(story["reasons"])
-    for entry in shown:
-        since = entry["at_s"] - story["submit_s"]
-        reason = entry["reason"] if entry is shown[-1] else _one_scale(entry["reason"])
-        typer.echo(f"  after {duration(since):>11}  {_lines(reason, 21)}")
-    _say_left_out(len(story["reasons"]) - len(shown))
+    kept, said = _condensed(story["reasons"]), list[str]()
+    for entry in kept:
+        reason = entry["reason"] if entry is kept[-1] else _one_scale(entry["reason"])
+        if said[-1:] != [reason]:
+            said.append(reason)
+            typer.echo(f"  after {duration(entry['at_s'] - story['submit_s']):>11}  {_lines(reason, 21)}")
+    _say_left_out(len(story["reasons"]) - len(said))
     if story["how"]:
         typer.echo(f"  it then {story['how']}")
     if story["overtaken_by"]:

@@ -97,8 +97,11 @@ class SchedulerCore:
             return False
         return exclusive and not self.readable and self.state.interchangeable and not self.state.refused_until
 
-    def _decide_and_commit(self, now_us: int, rounds: int = 1) -> int:
-        """Run one pass. It ends early at the first job with mates that finds nodes; return its row, which has them."""
+    def _decide_and_commit(self, now_us: int, rounds: int = 1, desk: Desk | None = None) -> int:
+        """Run one pass. It ends early at the first job with mates that finds nodes; return its row, which has them.
+
+        With a desk, a compiled pass goes on behind a job that yields without a question to its mates.
+        """
         state = self.state
         windows.drop_past(state, now_us)
         arrivals, self._applier.arrivals = np.array(self._applier.arrivals, np.int64), []
@@ -110,7 +113,7 @@ class SchedulerCore:
             state.void_promises()
             state.memory.pop(PROMISES, None)
         if compiled:
-            kept = self._compiled_pass(now_us, arrivals)
+            kept = self._compiled_pass(now_us, arrivals, desk)
             wake_us = int(state.gauges[WAKE])
         else:
             overrunning.extend_overrunning(now_us, state.jobs, state.keys, state.running, state.gauges)
@@ -145,7 +148,7 @@ class SchedulerCore:
             self.state.wake_us = wake_us
             self._applier.commands.append(WakeAt(wake_us))
 
-    def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64]) -> int:
+    def _compiled_pass(self, now_us: int, arrivals: NDArray[np.int64], desk: Desk | None) -> int:
         """Decide and commit in one compiled step: every start is checked and carried out when it is found."""
         state, policies = self.state, self.policies
         work = make_workspace(int(state.queue.meta[ROWS]) + 1)
@@ -159,17 +162,24 @@ class SchedulerCore:
         short = shortlist.make(1)
         scorer = make_scorer(asked, columns, state.usage, work.waiting, work.fresh, short, [])
         rule = state.rule._replace(alone=policies.alone and not state.raises)
-        called_again(pass_of(rule))(now_us, rule, len(arrivals), state.queued, state.machine, scorer, work)
-        assert state.gauges[FREE] >= 0
-        state.touch()
-        begun: list[int] = work.started[: state.gauges[STARTED]].tolist()
-        first = next((place for place, row in enumerate(begun) if self._has_mates(row)), len(begun))
-        for row in reversed(begun[first + 1 :]):
-            leave_nodes(state, now_us, row)
-            enqueue(row, state.rule, state.queued)
-            state.gauges[HEAD] = -1
-        self._applier.commands += [start_command(state, row) for row in begun[:first]]
-        return begun[first] if first < len(begun) else -1
+        run, arrived = called_again(pass_of(rule)), len(arrivals)
+        while True:
+            run(now_us, rule, arrived, state.queued, state.machine, scorer, work)
+            assert state.gauges[FREE] >= 0
+            state.touch()
+            begun: list[int] = work.started[: state.gauges[STARTED]].tolist()
+            first = next((place for place, row in enumerate(begun) if self._has_mates(row)), len(begun))
+            for row in reversed(begun[first + 1 :]):
+                leave_nodes(state, now_us, row)
+                enqueue(row, state.rule, state.queued)
+                state.gauges[HEAD] = -1
+            self._applier.commands += [start_command(state, row) for row in begun[:first]]
+            if first == len(begun):
+                return -1
+            if desk is None or not desk.yields_unasked(now_us, begun[first]):
+                return begun[first]
+            desk.refresh_holds(now_us)
+            arrived = 0
 
     # ---- jobs with mates in other domains ---------------------------------------------------------------------------
 
@@ -188,7 +198,7 @@ class SchedulerCore:
                 break
             elif due or applier.arrivals:
                 desk.refresh_holds(now_us)
-                row = self._decide_and_commit(now_us)
+                row = self._decide_and_commit(now_us, desk=desk)
                 if row >= 0:
                     desk.chosen(now_us, row)
                 due = row >= 0 or desk.let_last_in(now_us)

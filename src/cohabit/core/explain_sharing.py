@@ -37,7 +37,7 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
         return f"{own}; {promised}" if promised else own
     tried = tried_asks(view, row, placer)
     if not tried:
-        return "no scale is possible for it"
+        return "it fits on no number of nodes that is allowed for it"
     several = any(ask.scale > 1 for ask in tried)
     said = [(f"scale {ask.scale}: " if several else "") + _what_is_missing(ask, row, view) for ask in tried]
     said = list(dict.fromkeys(said))

@@ -156,7 +156,7 @@ class ShortReasons:
             return own
         found = [missing(ask, row, view) for ask in tried_asks(view, row, placer)]
         if not found:
-            return "no scale is possible for it"
+            return "it fits on no number of nodes that is allowed for it"
         roomy = [one for one in found if one.has_room]
         if not roomy:
             return "; ".join(filter(None, (found[0].text, self._closed(row, self._number(row)))))

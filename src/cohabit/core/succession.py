@@ -54,7 +54,7 @@ from cohabit.model.plan import Placement
 from cohabit.model.resources import Wish
 
 KNOWLEDGE = (CO_RUNS, fairness.MEMORY)  # memory of no single policy
-ANEW = "detach, then attach with a new place"
+ANEW = "put it back as it was, or begin in a new place"
 
 
 def refuse_impossible(old: SchedulerCore, cluster: Cluster, policies: PolicySet) -> None:
@@ -71,9 +71,24 @@ def refuse_impossible(old: SchedulerCore, cluster: Cluster, policies: PolicySet)
         raise InputError("its jobs were taken in another domain, or among other peers", "domain", ANEW)
     bound = [name for name, row in state.rows.items() if state.spec(row).mates is not None]
     if bound or (state.jobs[STATE, list(state.rows.values())] == HOLDING).any():
-        few = ", ".join(bound[:5]) + (" and others" if len(bound) > 5 else "")
-        what = f"jobs with mates in other domains are bound to the policy they wait or run under: {few}"
+        what = f"jobs with mates in other domains are bound to the policy they wait or run under: {_few(bound)}"
         raise InputError(what, "policy", "try again when they are over")
+
+
+def _refuse_homeless(before: State, state: State) -> None:
+    """Refuse nodes on which a job could never run (again)."""
+    found = []
+    for name, row in before.rows.items():
+        usable, need = state.kinds.eligible(before.spec(row))
+        if need > int(state.kinds.size[usable].sum()):
+            found.append(name)
+    if found:
+        fix = "put the nodes back as they were, or cancel the jobs first"
+        raise InputError(f"jobs fit on no nodes any more: {_few(found)}", "cluster", fix)
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (" and others" if len(names) > 5 else "")
 
 
 def _by_node(cluster: Cluster) -> list[NodeGroup]:
@@ -85,6 +100,7 @@ def succeed(old: SchedulerCore, cluster: Cluster, policies: PolicySet, now_us: i
     refuse_impossible(old, cluster, policies)
     core = SchedulerCore(cluster, policies, readable=old.readable)
     before, state = old.state, core.state
+    _refuse_homeless(before, state)
     state.finished, state.attempts = dict(before.finished), dict(before.attempts)
     state.arrays, state.open_arrays = dict(before.arrays), dict(before.open_arrays)
     state.users, state.usage = dict(before.users), before.usage.copy()
@@ -224,7 +240,7 @@ def _misfits(
             state.placed[row] = how
     found = set[int]()
     for node, rows in enumerate(rows_on):
-        if len(rows) > 1 and not _fit(state, state.ledger, int(state.kinds.of_node[node]), rows):
+        if rows and not _fit(state, state.ledger, int(state.kinds.of_node[node]), rows):
             found.update(rows)
     for row in found:
         how = state.placed[row]
@@ -234,8 +250,8 @@ def _misfits(
 
 
 def _fit(state: State, ledger: Ledger, kind: int, rows: Sequence[int]) -> bool:
-    booked = np.sum([state.placed[row].takes[kind] for row in rows], axis=0)
-    alone = any(state.placed[row].exclusive for row in rows)
+    booked = np.sum([state.placed[row].takes[kind] for row in rows], axis=0)  # the node may have become smaller
+    alone = len(rows) > 1 and any(state.placed[row].exclusive for row in rows)
     return not alone and len({state.trust.circle(row) for row in rows}) == 1 and (booked <= ledger.capacity[kind]).all()
 
 

@@ -154,6 +154,8 @@ class View:
 
     def idle_by_kind(self) -> NDArray[np.int64]:
         """Idle nodes of each kind."""
+        if self.kinds.count == 1 and self._state.ledger is None:
+            return np.array([self._state.idle_count], np.int64)
         return np.bincount(self.kinds.of_node[self.idle_nodes()], minlength=self.kinds.count).astype(np.int64)
 
     def timeline(self, without: int = -1) -> Timeline:

@@ -157,11 +157,13 @@ def _check_terms(terms: Terms, where: str) -> None:
     if min(terms.lead_us, terms.late_us, terms.round_trip_us) < 0 or terms.watch_us < WHOLE_RUN:
         raise InputError("a duration is negative", where)
     if not 0 <= terms.drift_ppm < _PPM // 10:
-        raise InputError(f"a clock drift of {terms.drift_ppm} ppm is no clock", where, "give less than 100000")
+        raise InputError(f"a clock drift of {terms.drift_ppm} ppm is too large", where, "give less than 100000")
     if terms.when_dead not in WHEN_DEAD:
-        raise InputError(f"does not know what {terms.when_dead!r} means", where, f"use {', '.join(WHEN_DEAD)}")
+        raise InputError(f"when_dead = {terms.when_dead!r}", where, f"use {', '.join(WHEN_DEAD)}")
     if terms.lead_us + terms.late_us + terms.round_trip_us >= terms.lease_us:
-        raise InputError("lead, lateness and round trip use up the lease", where, "give a longer lease_us")
+        raise InputError(
+            "lead, lateness and round trip together are as long as the lease", where, "give a longer lease_us"
+        )
     if terms.ask_us * 2 > terms.lease_us:
         raise InputError("mates are asked too rarely for the lease", where, "ask at least twice within lease_us")
 

@@ -11,7 +11,7 @@ from cohabit.model.group import Group
 
 GAIN, NEVER = "gain", "never"  # of `Job.spread`
 WORKLOAD_TYPES = ("compute", "network", "io")
-ACCOUNT_WORDS = "1 to 64 letters, digits, dots, hyphens, underscores and @, the first none of .-@"
+ACCOUNT_WORDS = "1 to 64 letters, digits, dots, hyphens, underscores and @, the first not one of .-@"
 _ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 

@@ -214,7 +214,7 @@ def classify(profile: Profile, node: NodeGroup | None = None) -> Classification:
     if profile.single_node:
         return Classification(COMPACT, 1, "", "it cannot run on more than one node")
     if 1 not in times:
-        return Classification(UNKNOWN, 1, "", "no exclusive run on one scale-1 footprint has been measured yet")
+        return Classification(UNKNOWN, 1, "", "no run alone on the fewest nodes has been measured yet")
     gains = {scale: times[1] / time - 1 for scale, time in times.items()}
     ideal = min(times, key=lambda scale: (times[scale], scale))
     shown = ", ".join(f"{100 * gain:+.1f} % at scale {scale}" for scale, gain in sorted(gains.items()) if scale > 1)

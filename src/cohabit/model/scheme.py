@@ -30,6 +30,11 @@ class Scheme(msgspec.Struct, frozen=True):
     on_deadlock: str = RELEASE  # groups that wait for each other's nodes: release one hold, only report, or not look
     bounded_hold_us: int = 0  # hold only if the mates expect to be ready within this time, else yield; 0: always hold
 
+    @property
+    def wants_estimates(self) -> bool:
+        """Whether it goes by when the mates could start."""
+        return self.scheme == AGREE or self.bounded_hold_us > 0
+
     def check(self) -> None:
         """Refuse invalid settings."""
         if self.scheme not in SCHEMES:

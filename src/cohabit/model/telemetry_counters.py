@@ -59,7 +59,7 @@ INFINIBAND = _port_counters((
     ("link_error_recovery", 8, "events", "times the link recovered from an error"),
     ("link_downed", 8, "events", "times the link failed to recover"),
     ("local_link_integrity_errors", 4, "errors", "more local errors than the limit"),
-    ("excessive_buffer_overrun_errors", 4, "errors", "buffers overrun again and again"),
+    ("excessive_buffer_overrun_errors", 4, "errors", "times buffers overran repeatedly"),
     ("VL15_dropped", 16, "packets", "management packets dropped for lack of room"),
     ("out_of_buffer", 64, "packets", "packets dropped as no receive buffer was posted (hw_counters)"),
 ))  # fmt: skip
@@ -98,7 +98,7 @@ _OMNI_PATH = _amounts("opa_info", (
     ("DcTxReplay", "events", "times the link sent again"),
     ("DcRxReplay", "events", "times the link asked to send again"),
     ("DcLinkSeqCrc", "errors", "checksum errors one after the other"),
-    ("DcReinitPeer", "events", "times the other side began the link anew"),
+    ("DcReinitPeer", "events", "times the other side restarted the link"),
 ))  # fmt: skip
 
 _NARROW = ("TxFlowStall", "RxCtxEgrS")  # the driver widens the others itself (drivers/infiniband/hw/hfi1/chip.c)
@@ -125,7 +125,7 @@ LUSTRE = _amounts("lustre2_client", (
     ("fsync", "calls", "files forced to storage"),
     ("setattr", "calls", "attributes changed"),
     ("truncate", "calls", "files cut"),
-    ("lockless_truncate", "calls", "files cut without a lock"),
+    ("lockless_truncate", "calls", "files truncated without a lock"),
     ("flock", "calls", "file locks"),
     ("getattr", "calls", "attributes read"),
     ("statfs", "calls", "file systems asked for their state"),
@@ -163,9 +163,9 @@ DISK = (
     )),
     Counter("disk", "read_ms", "amount", "ms", "time of all reads, added up", 32),
     Counter("disk", "write_ms", "amount", "ms", "time of all writes, added up", 32),
-    Counter("disk", "busy_ms", "amount", "ms", "time with anything under way", 32),
-    Counter("disk", "queue_ms", "amount", "ms", "time of everything under way, added up", 32),
-    Counter("disk", "in_flight", "level", "requests", "under way now"),
+    Counter("disk", "busy_ms", "amount", "ms", "time with at least one request in progress", 32),
+    Counter("disk", "queue_ms", "amount", "ms", "time of all requests in progress, added up", 32),
+    Counter("disk", "in_flight", "level", "requests", "requests in progress now"),
 )  # fmt: skip
 
 PRESSURE = _amounts("pressure", (

@@ -1,6 +1,6 @@
 // Small pictures of lines and bars, as SVG: sharp at every size, and with a sentence for those who cannot see them.
 
-import { el, svg } from "./elements.js";
+import { el, svg, swatch } from "./elements.js";
 import { number } from "./words.js";
 
 const LEFT = 44;
@@ -21,6 +21,8 @@ function ticks(most, whole, wanted = 4) {
  */
 export function lineChart({ lines, width = 560, height = 190, xLabel = (x) => number(x), yLabel = (y) => number(y), most = null,
   words = "", xTicks = 5, step = false, whole = false }) {
+  width = Math.min(width, Math.max(innerWidth - 60, 320)); // text stays readable on a phone
+  if (width < 400) xTicks = Math.min(xTicks, 3);
   const all = lines.flatMap((line) => line.points);
   const [low, high] = [Math.min(...all.map(([x]) => x)), Math.max(...all.map(([x]) => x))];
   const top = most ?? (Math.max(...all.map(([, y]) => y), 0) || 1) * 1.05;
@@ -57,6 +59,5 @@ export function lineChart({ lines, width = 560, height = 190, xLabel = (x) => nu
 }
 
 export function legend(lines) {
-  return el("div", { class: "legend" }, lines.map((line) => el("span", {},
-    el("span", { class: "swatch", style: { "--colour": line.colour } }), line.name)));
+  return el("div", { class: "legend" }, lines.map((line) => swatch(line.colour, line.name)));
 }

@@ -5,7 +5,7 @@ export const SERIES = ["#2f7f86", "#d08a2e", "#7a6bb5", "#b5524a", "#5b8c3e", "#
   "#8b8f3a"];
 
 export function seriesColour(index) {
-  return SERIES[((index % SERIES.length) + SERIES.length) % SERIES.length];
+  return SERIES[index % SERIES.length];
 }
 
 /** The same name has the same colour everywhere. */
@@ -19,24 +19,16 @@ export function style(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function channels(hex) {
-  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-}
-
 /** A function from 0..1 to a colour between the two ends of the heat ramp. */
 export function ramp() {
-  const low = channels(style("--heat-0"));
-  const high = channels(style("--heat-1"));
-  return (share) => {
-    const at = Math.min(Math.max(share, 0), 1);
-    return `rgb(${low.map((one, place) => Math.round(one + (high[place] - one) * at)).join(" ")})`;
-  };
+  const [low, high] = ["--heat-0", "--heat-1"].map(style);
+  return (share) => `color-mix(in srgb, ${high} ${Math.min(100 * share, 100)}%, ${low})`;
 }
 
 /** A colour as one number, as ImageData stores it (little-endian). */
-export function packedColour(hex, alpha = 255) {
-  const [red, green, blue] = channels(hex);
-  return ((alpha << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+export function packedColour(hex) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
 /** A packed colour, so much of it over a ground. */

@@ -1,6 +1,6 @@
 // Jobs that start together with jobs of other clusters: who holds nodes, until when, and what the mates say.
 
-import { badge, card, el, empty, facts, jobLink, mateList, phase, table } from "./elements.js";
+import { badge, card, el, empty, facts, head, jobLink, mateList, phase, table } from "./elements.js";
 import { count, instant, lasted, number, percent, span } from "./words.js";
 
 const BOUND = new Set(["reserving", "voted", "committed", "running"]); // who runs on its own has no lease any more
@@ -26,10 +26,9 @@ function past(told, source) {
 }
 
 export async function open(root, source) {
-  const body = el("div", { class: "view" });
   const load = async () => {
     const { coupling } = await source.ask("domains");
-    body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Coupled domains" })), ...(coupling ? [
+    root.replaceChildren(head("Coupled domains"), ...(coupling ? [
       coupling.scheme ? card(coupling.domain, {}, facts([["Scheme", coupling.enabled === false ? "off: jobs start without their mates" : coupling.scheme], ["Peers", coupling.peers.join(", ") || "those with mates here"],
         ["Holds are released every", coupling.release_s ? span(coupling.release_s) : "never"], ["At most held", percent(coupling.most_held)], ["Deadlock", coupling.deadlock || null]])) : null,
       coupling.groups ? card("Groups", {}, groups(coupling, source)) : null,
@@ -37,7 +36,5 @@ export async function open(root, source) {
       : [card("One domain", {}, empty("This scheduler has no peers.", "Two clusters start jobs together when each names the other in its site file; docs/install-mates.md shows how."))]));
   };
   await load();
-  root.classList.remove("view");
-  root.append(body);
   return { title: "Domains", refresh: load };
 }

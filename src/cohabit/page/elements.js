@@ -1,6 +1,6 @@
 // Making elements. Text only ever becomes a text node: nothing a user wrote can become markup.
 
-import { lasted, nodeName } from "./words.js";
+import { lasted, nodeName, number } from "./words.js";
 
 /** An element. `given`: class, text, data, on (listeners), style (custom properties), or any attribute. */
 export function el(tag, given = {}, ...children) {
@@ -36,6 +36,20 @@ export function card(title, { aside = null, note = "", wide = false, id = null }
   return el("section", { class: wide ? "card wide" : "card", "aria-labelledby": name },
     el("div", { class: "card-head" }, el("h2", { id: name, text: title }), aside),
     note ? el("p", { class: "note", text: note }) : null, ...children);
+}
+
+/** The head of a view. */
+export function head(title, ...more) { return el("div", { class: "page-head" }, el("h1", { text: title }), ...more); }
+
+export function button(text, click, more = {}) { return el("button", { type: "button", text, on: { click }, ...more }); }
+
+/** A little square of a colour and what it stands for. */
+export function swatch(colour, ...words) { return el("span", {}, el("span", { class: "swatch", style: { "--colour": colour } }), ...words); }
+
+/** What part of so many rows is shown; `turn(by)` shows another. */
+export function pager(first, here, total, most, turn, all = number(total)) {
+  return [el("span", { text: `${number(first + 1)}–${number(first + here)} of ${all}` }), button("Back", () => turn(-most), { disabled: first === 0 }),
+    button("Next", () => turn(most), { disabled: first + here >= total })];
 }
 
 /** What is said where there is nothing to show, and what to do about it. */
@@ -84,6 +98,9 @@ export function badge(state) {
 export function jobLink(job) {
   return el("a", { href: `#/jobs/${encodeURIComponent(job)}`, class: "name", text: job });
 }
+
+/** A job by its link; plain users see no names of others' jobs. */
+export function jobOf(one) { return one.job ? jobLink(one.job) : el("span", { class: "soft", text: "a job of another user" }); }
 
 export function nodeLink(node) {
   return el("a", { href: `#/nodes/${node}`, text: `node ${nodeName(node)}` });

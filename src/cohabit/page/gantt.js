@@ -1,8 +1,9 @@
 // Who had which nodes when. Drag or arrow keys pan, wheel or + and - zoom, and what is in sight is there as a table, too.
 // raster.js paints the bars.
 
-import { badge, card, el, empty, jobLink, table } from "./elements.js";
-import { mixed, packedColour, seriesColour, style } from "./colours.js";
+import { badge, button, card, choice, el, empty, head, jobLink, table } from "./elements.js";
+import { Colouring, WAYS } from "./colouring.js";
+import { style } from "./colours.js";
 import { withPlans } from "./planned.js";
 import { Raster } from "./raster.js";
 import { count, instant, lasted, nodeName, number, span } from "./words.js";
@@ -11,8 +12,8 @@ const LEFT = 58;
 const BOTTOM = 26;
 const LANES = 8;
 const PLANS_MS = 10000; // between two questions about what is planned
-const PALE = 0.42; // of its colour, a bar that is planned
-const FAILED = new Set(["failed", "killed", "lost"]);
+const FEW = 1500; // bars that need no heat map, however small they are
+const BAR = 60; // square pixels of a usual bar; smaller ones become a heat map
 // Not every browser says when it has nothing to do.
 const whenIdle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 5 }), 30));
 const notIdle = window.cancelIdleCallback ?? clearTimeout;
@@ -26,7 +27,8 @@ export class Gantt {
     this.said = el("p", { class: "hover", role: "status" });
     this.list = el("details", {}, el("summary", { text: "Jobs in sight as a table" }));
     this.legend = el("div", { class: "legend" });
-    this.root = el("div", { class: "gantt-box" }, this.canvas, this.said, this.legend, this.list);
+    this.ways = el("div", { class: "row" });
+    this.root = el("div", { class: "gantt-box" }, this.ways, this.canvas, this.said, this.legend, this.list);
     this.across = 1; // lanes of a node
     this.frames = []; // instants of the latest frames, for measurements,
     this.costs = []; // and how long each took
@@ -89,24 +91,26 @@ export class Gantt {
     this.redraw();
   }
 
-  /** Colours of programs and the legend, as the theme has them. */
+  /** Colours as chosen and as the theme has them. */
   paint() {
-    const names = this.data.programs;
-    this.colours = new Uint32Array(Math.max(names.length, 1));
-    this.colours.forEach((_, place) => { this.colours[place] = packedColour(seriesColour(place)); });
-    const failed = packedColour("#b3261e");
-    const bad = this.data.states.map((name) => FAILED.has(name));
-    const { program, state } = this.data;
-    this.ground = packedColour(style("--idle"));
+    const { users, size } = this.data;
+    const offered = Object.entries(WAYS).filter(([way]) => (way !== "cores" || this.count > FEW) && (way !== "user" || users.length > 1) && (way !== "size" || size.some((one) => one > 1)));
+    if (!offered.some(([way]) => way === this.by)) [[this.by]] = offered;
+    this.ways.replaceChildren(choice("Colour by", offered, this.by, (way) => { this.by = way; this.shown(); }));
     [this.surface, this.ink, this.font] = [style("--surface"), style("--ink-soft"), `11px ${style("--sans")}`];
-    const colours = Uint32Array.from(state, (code, job) => (bad[code] ? failed : this.colours[Math.max(program[job], 0)]));
-    for (let job = this.data.real ?? state.length; job < state.length; job += 1) colours[job] = mixed(colours[job], this.ground, PALE);
-    this.raster = new Raster(this.data, colours, this.lane, this.across);
-    const shown = names.slice(0, 9);
-    this.legend.replaceChildren(...shown.map((name, place) => el("span", {}, el("span", { class: "swatch", style: { "--colour": seriesColour(place) } }), name || "no program named")),
-      names.length > 9 ? el("span", { text: `and ${names.length - 9} more programs` }) : "",
-      el("span", {}, el("span", { class: "swatch", style: { "--colour": "#b3261e" } }), "failed, killed or lost"),
-      this.plans ? el("span", { text: `right of now, pale: planned, if every job takes its requested time${this.plans.left_out ? `; ${count(this.plans.left_out, "later job")} left out` : ""}${this.plans.why ? `; ${this.plans.why}` : ""}` }) : "");
+    this.colouring = new Colouring(this.by, this.data);
+    this.raster = new Raster(this.data, this.colouring, this.lane, this.across, this.plans ? this.ran.until : Infinity);
+    this.heat = null;
+  }
+
+  /** Bars or a heat map: by the size that a usual bar has on the screen. */
+  choose(perSecond, perNode) {
+    const heat = this.count > FEW && this.raster.usual * perSecond * perNode < BAR;
+    if (heat === this.heat) return;
+    this.heat = heat;
+    const { plans } = this;
+    this.legend.replaceChildren(...this.colouring.legend(heat).filter(Boolean), heat ? el("span", { text: `heat map${this.colouring.cell}; zoom in or click to see jobs` }) : "",
+      plans ? el("span", { text: `right of now, pale: planned, if every job takes its requested time${plans.left_out ? `; ${count(plans.left_out, "later job")} left out` : ""}${plans.why ? `; ${plans.why}` : ""}` }) : "");
   }
 
   redraw() {
@@ -126,29 +130,30 @@ export class Gantt {
   prepare(w, h) {
     notIdle(this.idle);
     this.idle = whenIdle((left) => {
-      const view = { from: this.from, until: this.until, top: this.top, bottom: this.bottom };
-      if (!this.waiting && this.raster.prepare(Math.min(left.timeRemaining(), 8), w, h, view)) this.prepare(w, h);
+      if (!this.waiting && this.raster.prepare(Math.min(left.timeRemaining(), 8), w, h, this.view())) this.prepare(w, h);
     });
   }
+
+  view() { return { from: this.from, until: this.until, top: this.top, bottom: this.bottom }; }
 
   draw() {
     const width = this.root.clientWidth;
     if (!width || !this.data) return;
     const height = Math.min(Math.max(160, this.data.nodes * 24 + BOTTOM), innerWidth < 640 ? 320 : 440);
     const ratio = Math.min(devicePixelRatio || 1, 1.5);
-    const [w, h] = [Math.max(Math.round((width - LEFT) * ratio), 1), Math.max(Math.round((height - BOTTOM) * ratio), 1)];
-    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
-      this.canvas.width = Math.round(width * ratio);
-      this.canvas.height = Math.round(height * ratio);
+    const [w, h, left, wide, high] = [width - LEFT, height - BOTTOM, LEFT, width, height].map((size) => Math.max(Math.round(size * ratio), 1));
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      [this.canvas.width, this.canvas.height] = [wide, high];
       this.canvas.style.height = `${height}px`;
       this.context = this.canvas.getContext("2d", { alpha: false });
     }
     const { context } = this;
     context.setTransform(1, 0, 0, 1, 0, 0);
-    const whole = this.raster.draw(context, Math.round(LEFT * ratio), w, h, { from: this.from, until: this.until, top: this.top, bottom: this.bottom }, this.ground);
+    this.choose(w / ratio / (this.until - this.from), h / ratio / (this.bottom - this.top));
+    const whole = this.raster.draw(context, left, w, h, this.view(), this.heat);
     context.fillStyle = this.surface;
-    context.fillRect(0, 0, Math.round(LEFT * ratio), this.canvas.height);
-    context.fillRect(0, h, this.canvas.width, this.canvas.height - h);
+    context.fillRect(0, 0, left, high);
+    context.fillRect(0, h, wide, high - h);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.axes(context, width, height);
     this.size = { width, height };
@@ -168,19 +173,16 @@ export class Gantt {
     }
     context.textBaseline = "alphabetic";
     const marks = Math.max(2, Math.floor((width - LEFT) / 150));
+    const near = this.source.clock === "run" && (this.until - this.from) * 12 < this.from; // where instants would look alike
     for (let at = 0; at <= marks; at += 1) {
       const x = LEFT + ((width - LEFT) * at) / marks;
       context.textAlign = at === 0 ? "left" : at === marks ? "right" : "center";
-      context.fillText(instant(this.from + ((this.until - this.from) * at) / marks, this.source.clock), x, height - 8);
+      const later = ((this.until - this.from) * at) / marks;
+      context.fillText(at && near ? `+${span(later)}` : instant(this.from + later, this.source.clock), x, height - 8);
     }
-    if (!this.source.live && this.run === null) {
-      const x = LEFT + ((this.source.at - this.from) / (this.until - this.from)) * (width - LEFT);
-      context.fillRect(Math.max(x, LEFT), 0, 1.5, height - BOTTOM);
-    }
-    if (this.plans) {
-      const x = LEFT + ((this.ran.until - this.from) / (this.until - this.from)) * (width - LEFT);
-      if (x >= LEFT && x <= width) context.fillRect(x, 0, 1.5, height - BOTTOM);
-    }
+    const now = this.plans ? this.ran.until : this.source.live || this.run !== null ? NaN : this.source.at;
+    const x = LEFT + ((now - this.from) / (this.until - this.from)) * (width - LEFT);
+    if (x >= LEFT && x <= width) context.fillRect(Math.min(x, width - 1.5), 0, 1.5, height - BOTTOM);
   }
 
   // ---- moving ------------------------------------------------------------------------------------------------------
@@ -190,6 +192,10 @@ export class Gantt {
     if (until - from < least) { const middle = (from + until) / 2; from = middle - least / 2; until = middle + least / 2; }
     const most = (this.most - this.least) * 1.2;
     if (until - from > most) { this.home(); } else [this.from, this.until, this.whole] = [from, until, false];
+    this.changed();
+  }
+
+  changed() {
     this.redraw();
     this.later();
   }
@@ -209,29 +215,26 @@ export class Gantt {
     this.moved(at - (at - this.from) * factor, at + (this.until - at) * factor);
   }
 
-  panNodes(by) {
-    const span_ = this.bottom - this.top;
-    const top = Math.min(Math.max(this.top + by, 0), Math.max(this.data.nodes - span_, 0));
-    [this.top, this.bottom] = [top, top + span_];
-    this.redraw();
-    this.later();
-  }
+  panNodes(by) { this.nodesFrom(this.top + by, this.bottom - this.top); }
 
   zoomNodes(factor, share = 0.5) {
-    const at = this.top + (this.bottom - this.top) * share;
-    const span_ = Math.min(Math.max((this.bottom - this.top) * factor, Math.min(4, this.data.nodes)), this.data.nodes);
-    const top = Math.min(Math.max(at - span_ * share, 0), this.data.nodes - span_);
-    [this.top, this.bottom] = [top, top + span_];
-    this.redraw();
-    this.later();
+    const [many, { nodes }] = [this.bottom - this.top, this.data];
+    const wanted = Math.min(Math.max(many * factor, Math.min(4, nodes)), nodes);
+    this.nodesFrom(this.top + (many - wanted) * share, wanted);
+  }
+
+  nodesFrom(top, many) {
+    this.top = Math.max(Math.min(top, this.data.nodes - many), 0);
+    this.bottom = this.top + many;
+    this.changed();
   }
 
   listen() {
     const pointers = new Map();
-    const share = (event) => (event.clientX - this.canvas.getBoundingClientRect().left - LEFT) / Math.max(this.root.clientWidth - LEFT, 1);
+    const share = (event) => this.place(event).along;
     this.canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
-      if (event.shiftKey) this.zoomNodes(Math.exp((event.deltaY || event.deltaX) * 0.002), (event.clientY - this.canvas.getBoundingClientRect().top) / this.size.height);
+      if (event.shiftKey) this.zoomNodes(Math.exp((event.deltaY || event.deltaX) * 0.002), this.place(event).down);
       else this.zoom(Math.exp(event.deltaY * 0.0015), Math.min(Math.max(share(event), 0), 1));
     }, { passive: false });
     this.canvas.addEventListener("pointerdown", (event) => { this.canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, event); this.dragged = 0; });
@@ -251,22 +254,32 @@ export class Gantt {
       pointers.set(event.pointerId, event);
     });
     for (const kind of ["pointerup", "pointercancel"]) this.canvas.addEventListener(kind, (event) => pointers.delete(event.pointerId));
-    this.canvas.addEventListener("click", (event) => { const bar = this.at(event); if (bar >= 0 && this.dragged < 5) location.hash = `#/jobs/${encodeURIComponent(this.data.ids[this.data.bar_job[bar]])}`; });
+    this.canvas.addEventListener("click", (event) => {
+      if (this.dragged >= 5) return;
+      if (this.heat) { this.zoomNodes(0.3, this.place(event).down); this.zoom(0.3, share(event)); return; }
+      const bar = this.at(event);
+      if (bar >= 0) location.hash = `#/jobs/${encodeURIComponent(this.data.ids[this.data.bar_job[bar]])}`;
+    });
     this.canvas.addEventListener("keydown", (event) => {
       const nodes = this.bottom - this.top;
       const keys = { ArrowLeft: () => this.pan(-0.1), ArrowRight: () => this.pan(0.1), "+": () => this.zoom(0.7), "=": () => this.zoom(0.7), "-": () => this.zoom(1 / 0.7),
         ArrowUp: () => this.panNodes(-nodes * 0.1), ArrowDown: () => this.panNodes(nodes * 0.1), PageUp: () => this.zoomNodes(0.7), PageDown: () => this.zoomNodes(1 / 0.7),
-        Home: () => { this.home(); this.redraw(); this.later(); } };
+        Home: () => { this.home(); this.changed(); } };
       if (keys[event.key]) { keys[event.key](); event.preventDefault(); }
     });
     this.list.addEventListener("toggle", () => this.fillTable());
   }
 
+  /** Where a pointer is: an instant and a node, and which shares of the width and the height. */
+  place(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const [along, down] = [(event.clientX - box.left - LEFT) / (this.size.width - LEFT), (event.clientY - box.top) / (this.size.height - BOTTOM)];
+    return { along, down, when: this.from + along * (this.until - this.from), node: this.top + down * (this.bottom - this.top) };
+  }
+
   /** The bar under the pointer; -1: none. The last one painted lies on top. */
   at(event) {
-    const box = this.canvas.getBoundingClientRect();
-    const when = this.from + ((event.clientX - box.left - LEFT) / (this.size.width - LEFT)) * (this.until - this.from);
-    const node = this.top + ((event.clientY - box.top) / (this.size.height - BOTTOM)) * (this.bottom - this.top);
+    const { when, node } = this.place(event);
     const laned = this.across > 1 && (this.size.height - BOTTOM) / (this.bottom - this.top) >= 2 * this.across;
     const near = ((this.until - this.from) / this.size.width) * 1.5;
     const { bar_job: job, bar_first: first, bar_count: many, start, end } = this.data;
@@ -282,8 +295,18 @@ export class Gantt {
 
   hover(event) {
     if (!this.size) return;
+    if (this.heat) { this.said.textContent = this.cell(event); return; }
     const bar = this.at(event);
     this.said.textContent = bar < 0 ? "" : this.words(this.data.bar_job[bar]);
+  }
+
+  /** A cell of the heat map in words. */
+  cell(event) {
+    const { when, node, down } = this.place(event);
+    if (when < this.from || down > 1) return "";
+    const [first, seconds] = [Math.floor(node), (this.until - this.from) / (this.size.width - LEFT)];
+    const last = Math.min(first + Math.ceil((this.bottom - this.top) / (this.size.height - BOTTOM)), this.data.nodes);
+    return `node ${nodeName(first)}${last > first + 1 ? ` to ${nodeName(last - 1)}` : ""} · ${instant(when, this.source.clock)} · ${this.raster.words(when, when + seconds, first, last)}`;
   }
 
   words(job) {
@@ -291,7 +314,7 @@ export class Gantt {
     const named = `job ${ids[job]} · ${programs[program[job]] || "no program"}`;
     if (job >= (real ?? ids.length)) return start[job] === this.ran.until ? `${named} · running, ends within ${span(end[job] - start[job])} by its requested time`
       : `${named} · planned to start in ${span(start[job] - this.ran.until)}, at ${instant(start[job], this.source.clock)}, for ${span(end[job] - start[job])} at most`;
-    return `job ${ids[job]} · ${programs[program[job]] || "no program"} · ${states[state[job]]} · waited ${lasted(submit[job], start[job])}, ran ${lasted(start[job], end[job])} from ${instant(start[job], this.source.clock)}`;
+    return `${named} · ${states[state[job]]} · waited ${lasted(submit[job], start[job])}, ran ${lasted(start[job], end[job])} from ${instant(start[job], this.source.clock)}`;
   }
 
   later() {
@@ -326,10 +349,9 @@ export class Gantt {
 export async function open(root, source) {
   const chart = new Gantt(source);
   await chart.load();
-  const control = (text, label, act) => el("button", { type: "button", text, "aria-label": label, on: { click: act } });
-  root.append(el("div", { class: "page-head" }, el("h1", { text: "Gantt" }), el("p", { text: `${count(chart.data.ids.length, "job")} on ${count(chart.data.nodes, "node")}` })),
-    card("Who had which nodes when", { aside: el("div", { class: "row" }, control("−", "Zoom out", () => chart.zoom(1 / 0.6)), control("+", "Zoom in", () => chart.zoom(0.6)),
-      control("◀", "Earlier", () => chart.pan(-0.25)), control("▶", "Later", () => chart.pan(0.25)), control("All", "Show all of it", () => { chart.home(); chart.redraw(); chart.later(); })),
+  root.append(head("Gantt", el("p", { text: `${count(chart.data.ids.length, "job")} on ${count(chart.data.nodes, "node")}` })),
+    card("Who had which nodes when", { aside: el("div", { class: "row" }, [["−", "Zoom out", () => chart.zoom(1 / 0.6)], ["+", "Zoom in", () => chart.zoom(0.6)], ["◀", "Earlier", () => chart.pan(-0.25)], ["▶", "Later", () => chart.pan(0.25)],
+      ["All", "Show all of it", () => { chart.home(); chart.changed(); }]].map(([text, label, act]) => button(text, act, { "aria-label": label }))),
     note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, fewer nodes show who lies beside whom." },
     chart.data.ids.length ? chart.root : empty("No job has run yet.")));
   root.gantt = chart;

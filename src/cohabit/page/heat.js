@@ -1,7 +1,7 @@
 // Every node as one cell, coloured by how much of it is in use; of a huge machine a cell is a few nodes, and choosing one
 // shows them one by one. Arrow keys walk over it, Enter opens, Escape shows all, and the same is there as a table.
 
-import { el, nodeLink, table } from "./elements.js";
+import { button, el, nodeLink, pager, swatch, table } from "./elements.js";
 import { ramp, sharp, style } from "./colours.js";
 import { count, nodeName, number } from "./words.js";
 
@@ -10,7 +10,7 @@ const [DRAINED, DOWN] = [3, 4];
 const LEAST = 6; // pixels of a cell
 const BLOCK = 1024; // nodes shown one by one where a cell of a huge machine was chosen
 const ROWS = 200; // of the table
-export const MEASURES = {
+const MEASURES = {
   cores: ["Cores", "used_cores", "cores", (whole) => count(whole, "core")],
   ways: ["Cache ways", "used_ways", "ways", (whole) => count(whole, "way")],
   bandwidth: ["Bandwidth", "used_bandwidth_gbs", "bandwidth_gbs", (whole) => `${number(whole)} GB/s`],
@@ -27,9 +27,9 @@ export class HeatMap {
     this.said = el("p", { class: "hover", role: "status" });
     this.list = el("details", {}, el("summary", { text: "The same as a table" }));
     this.scale = el("span");
-    this.whole = el("button", { type: "button", class: "quiet", text: "All nodes", hidden: true, on: { click: () => this.show(null) } });
+    this.whole = button("All nodes", () => this.show(null), { class: "quiet", hidden: true });
     this.legend = el("div", { class: "legend" }, el("span", { text: "0 %" }), el("span", { class: "ramp" }),
-      el("span", { text: "100 % in use" }), this.sign("--warn", "drained"), this.sign("--bad", "down"), this.scale, this.whole);
+      el("span", { text: "100 % in use" }), swatch("var(--warn)", "drained"), swatch("var(--bad)", "down"), this.scale, this.whole);
     this.root = el("div", {}, this.canvas, this.legend, this.said, this.list);
     this.canvas.addEventListener("mousemove", (event) => this.point(event));
     this.canvas.addEventListener("click", (event) => { this.point(event); this.go(); });
@@ -37,10 +37,6 @@ export class HeatMap {
     this.list.addEventListener("toggle", () => this.fill());
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.canvas.parentElement);
-  }
-
-  sign(colour, text) {
-    return el("span", {}, el("span", { class: "swatch", style: { "--colour": `var(${colour})` } }), text);
   }
 
   set(nodes) {
@@ -196,14 +192,9 @@ export class HeatMap {
     const first = this.page * ROWS;
     const behind = Math.min(first + ROWS, all);
     const rows = Array.from({ length: behind - first }, (_, place) => first + place);
-    const turn = (by) => () => { this.page += by; this.fill(); };
     const scrolled = this.list.querySelector(".scroll")?.scrollTop || 0;
     const parts = [table(columns, rows, { caption: "Nodes and what is in use of them" })];
-    if (all > ROWS) {
-      parts.push(el("div", { class: "pager" }, el("span", { text: `${number(first)}–${number(behind - 1)} of ${count(all, "node")}` }),
-        el("button", { type: "button", text: "Back", disabled: first === 0, on: { click: turn(-1) } }),
-        el("button", { type: "button", text: "Next", disabled: behind >= all, on: { click: turn(1) } })));
-    }
+    if (all > ROWS) parts.push(el("div", { class: "pager" }, pager(first, rows.length, all, 1, (by) => { this.page += by; this.fill(); }, count(all, "node"))));
     this.list.replaceChildren(this.list.firstChild, ...parts);
     this.list.querySelector(".scroll").scrollTop = scrolled;
   }

@@ -1,6 +1,6 @@
 // One job: where it stands, how it runs beside others, every reason it waited, what it wrote, and what may be done.
 
-import { badge, card, el, empty, facts, jobLink, mateList, nodeLink, toast } from "./elements.js";
+import { badge, button, card, el, empty, facts, head, jobLink, jobOf, mateList, nodeLink, swatch, toast } from "./elements.js";
 import { colourOf } from "./colours.js";
 import { lineChart } from "./charts.js";
 import { count, instant, lasted, number, percent, ranges, span } from "./words.js";
@@ -53,8 +53,7 @@ function bar(job, now, clock, told) {
   return el("div", {}, el("div", { class: "stack", role: "img",
     "aria-label": `waited ${lasted(job.submitted_at, begin)}, ${job.started_at === null ? (neverRan(job) ? "never started" : "not started yet") : `ran ${lasted(begin, end)}`}` },
   parts.filter(([, , from, to]) => to > from).map(([colour, , from, to]) => el("span", { style: { "--share": share(from, to), "--colour": colour } }))),
-  el("div", { class: "legend" }, parts.map(([colour, word, from, to]) => el("span", {},
-    el("span", { class: "swatch", style: { "--colour": colour } }), `${word} ${lasted(from, to)}`)),
+  el("div", { class: "legend" }, parts.map(([colour, word, from, to]) => swatch(colour, `${word} ${lasted(from, to)}`)),
   told.expected_start_at ? el("span", { text: startOf(told, now) }) : null,
   job.started_at !== null && job.ended_at === null ? el("span", { text: `limit in ${span(job.started_at + job.limit_s - now)}` }) : null,
   el("span", { text: `submitted ${instant(job.submitted_at, clock)}` })));
@@ -99,13 +98,11 @@ function place(job, placement) {
     ["Nodes are", placement ? (placement.exclusive ? "its own" : "shared") : null],
     ["This run", placement && placement.purpose !== "run" ? `measures the program (${placement.purpose})` : null],
     ["Expected end", placement && !placement.holds && job.ended_at === null ? instant(placement.expected_end_at) : null],
-  ]), placement && placement.beside.length ? el("div", {}, el("h3", { text: besideTitle(job) }), el("ul", {},
-    placement.beside.map((other) => el("li", {}, el("span", { class: "swatch", style: { "--colour": colourOf(other.program) } }),
-      other.job ? jobLink(other.job) : "a job of another user", other.program ? ` (${other.program})` : "",
+  ]), placement && placement.beside.length ? el("div", {}, el("h3", { text: job.ended_at === null ? "Beside it" : "Beside it at some time" }), el("ul", {},
+    placement.beside.map((other) => el("li", {}, swatch(colourOf(other.program)),
+      jobOf(other), other.program ? ` (${other.program})` : "",
       ` on ${count(other.nodes, "node")}`)))) : null);
 }
-
-const besideTitle = (job) => (job.ended_at === null ? "Beside it" : "Beside it at some time");
 
 function reasons(told, clock) {
   const entries = [];
@@ -149,7 +146,6 @@ function speeds(segments, clock) {
 export async function open(root, source, name) {
   let told = null;
   const output = el("pre", { class: "code output", tabindex: "0", role: "region", "aria-label": "What it has written" });
-  const body = el("div", { class: "view" });
   let asked = 0;
   const load = async () => {
     const mine = ++asked;
@@ -176,8 +172,8 @@ export async function open(root, source, name) {
   const draw = () => {
     const { job, placement } = told;
     const now = source.now();
-    body.replaceChildren(
-      el("div", { class: "page-head" }, el("h1", { text: `Job ${job.job}` }), badge(placement?.holds ? "holding" : job.state),
+    root.replaceChildren(
+      head(`Job ${job.job}`, badge(placement?.holds ? "holding" : job.state),
         el("p", { text: job.program || "" }), buttons(source, job.job, told.actions, load)),
       ...(isArray(job) ? [card("Members", { note: "Each waits and runs for itself." }, members(job))] : parts(job, placement, now)),
       el("div", { class: isArray(job) ? "" : "half" }, card("About it", {}, facts([
@@ -190,12 +186,10 @@ export async function open(root, source, name) {
       ]))),
       ...[speeds(told.segments && Object.assign(told.segments, { end: job.ended_at }), source.clock)].filter(Boolean));
     if (source.live && !isArray(job) && !neverRan(job)) {
-      body.append(card("Output", { aside: el("button", { type: "button", text: "Read it", on: { click: readOutput } }) }, output));
+      root.append(card("Output", { aside: button("Read it", readOutput) }, output));
     }
   };
   await load();
-  root.classList.remove("view");
-  root.append(body);
   return {
     title: `Job ${name}`,
     refresh: (events) => (events.some((event) => event.kind !== "job" || event.job === name) ? load() : null),

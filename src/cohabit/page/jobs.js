@@ -1,14 +1,14 @@
 // The list of jobs: searched, sorted and cut into pages by the server, so that ten thousand are no more work than ten.
 
-import { badge, card, choice, el, empty, jobLink, table, toast } from "./elements.js";
+import { badge, card, choice, el, empty, head, jobLink, pager, table, toast } from "./elements.js";
 import { lasted, number } from "./words.js";
 
 const PAGE = 50;
 const CHOICES = [["all", "Waiting and running"], ["waiting", "Waiting"], ["running", "Running"], ["finished", "Over"]];
 
 export class JobList {
-  constructor(source, { view = "all", most = PAGE, short = false } = {}) {
-    Object.assign(this, { source, view, most, short, find: "", sort: { key: "submitted_at", down: false }, first: 0 });
+  constructor(source, { view = "all", most = PAGE } = {}) {
+    Object.assign(this, { source, view, most, find: "", sort: { key: "submitted_at", down: false }, first: 0 });
     this.box = el("div", { class: "jobs-table" });
     this.pager = el("div", { class: "pager" });
   }
@@ -20,12 +20,12 @@ export class JobList {
     return [
       { title: "Job", sort: "job", cell: (job) => jobLink(job.job), class: "short" },
       { title: "Program", sort: "program", cell: (job) => job.program || "", class: "word" },
-      { title: "User", sort: "user", cell: (job) => job.user ?? "" },
+      ...(this.found.jobs.some((job) => job.user) ? [{ title: "User", sort: "user", cell: (job) => job.user ?? "" }] : []),
       { title: "State", sort: "state", cell: (job) => badge(job.state), class: "short" },
       { title: "Processes", sort: "processes", number: true, cell: (job) => number(job.processes) },
       { title: "Nodes", number: true, cell: (job) => (job.nodes ? number(job.nodes) : "") },
       { title: "Waited", sort: "waited", number: true, cell: waited },
-      { title: "Ran", sort: "started_at", number: true, cell: ran },
+      { title: "Ran", sort: "ran", number: true, cell: ran },
       { title: "Why it waits, or how it ended", cell: (job) => job.why || "", class: "why" },
     ];
   }
@@ -56,11 +56,8 @@ export class JobList {
   }
 
   pages(total, here) {
-    const turn = (by) => () => { this.first = Math.max(0, this.first + by); this.load(); };
     if (total <= this.most && this.first === 0) return [el("span", { text: total ? `${number(total)} in all` : "" })];
-    return [el("span", { text: `${number(this.first + 1)}–${number(this.first + here)} of ${number(total)}` }),
-      el("button", { type: "button", text: "Back", disabled: this.first === 0, on: { click: turn(-this.most) } }),
-      el("button", { type: "button", text: "Next", disabled: this.first + here >= total, on: { click: turn(this.most) } })];
+    return pager(this.first, here, total, this.most, (by) => { this.first = Math.max(0, this.first + by); this.load(); });
   }
 
   resort(key) {
@@ -93,7 +90,7 @@ export async function open(root, source, [name]) {
     list.load();
   });
   await list.load();
-  root.append(el("div", { class: "page-head" }, el("h1", { text: "Jobs" }), el("div", { class: "aside" }, submitButton(source))),
+  root.append(head("Jobs", el("div", { class: "aside" }, submitButton(source))),
     card("All jobs", { aside: el("div", { class: "row" }, which, search) }, list.box, list.pager));
   const tick = setInterval(() => { if (source.live && !document.hidden) list.draw(); }, 5000);
   return { title: "Jobs", refresh: () => list.load(), close: () => clearInterval(tick) };

@@ -138,8 +138,7 @@ async function start() {
   if (about.source === "live") {
     source.listen(status);
     setInterval(() => { if (!document.hidden) source.tell([{ kind: "tick" }]); }, 10000); // time passes, too
-  }
-  if (about.source !== "live") { status("finished"); await cursor(); }
+  } else { status("finished"); await cursor(); }
   await show();
 }
 

@@ -1,6 +1,6 @@
 // All nodes, and one of them: who shares it, which cache ways each job may fill, and the bandwidth they booked.
 
-import { badge, card, choice, el, empty, facts, jobLink, table, toast } from "./elements.js";
+import { badge, card, choice, el, empty, facts, head, jobOf, swatch, table, toast } from "./elements.js";
 import { HeatMap } from "./heat.js";
 import { legend, lineChart } from "./charts.js";
 import { seriesColour } from "./colours.js";
@@ -16,20 +16,18 @@ async function all(root, source) {
   await load();
   heat.list.open = true;
   const measures = heat.measures();
-  root.append(el("div", { class: "page-head" }, el("h1", { text: "Nodes" })),
+  root.append(head("Nodes"),
     card("In use", { aside: measures.length > 1 ? choice("What is drawn", measures, heat.measure,
       (measure) => { heat.measure = measure; heat.draw(); }) : null }, heat.root));
   return { title: "Nodes", refresh: load, shown: () => heat.draw(), redraw: () => heat.draw(), close: () => heat.close() };
 }
-
-const who = (tenant) => (tenant.job ? jobLink(tenant.job) : el("span", { class: "soft", text: "a job of another user" }));
 
 /** Ways as boxes: a filled one may be filled with the job's data. */
 function masks(told) {
   if (!told.ways) return empty("The cache of this node is not divided into ways.", "Where the processor offers cache allocation (resctrl), the ways of every job are drawn here.");
   if (!told.tenants.length) return empty("No job is here: all ways are free.");
   if (!told.divided) return empty("All jobs here share the cache.", "The policy does not divide it: every job may fill all of it.");
-  return el("div", { class: "mask" }, told.tenants.map((tenant, index) => el("div", { class: "lane" }, who(tenant),
+  return el("div", { class: "mask" }, told.tenants.map((tenant, index) => el("div", { class: "lane" }, jobOf(tenant),
     el("div", { class: "ways", role: "img", style: { "--colour": seriesColour(index) },
       "aria-label": `ways ${tenant.first_way} to ${tenant.first_way + tenant.ways - 1} of ${told.ways}` },
     Array.from({ length: told.ways }, (_, way) => el("span", {
@@ -42,8 +40,7 @@ function stack(told, amount, whole, words) {
   const used = parts.reduce((sum, [, value]) => sum + value, 0);
   return el("div", {}, el("div", { class: "stack", role: "img", "aria-label": `${number(used)} of ${words(whole)}` },
     parts.map(([, value, colour]) => el("span", { style: { "--share": `${(100 * value) / Math.max(whole, used)}%`, "--colour": colour } }))),
-  el("div", { class: "legend" }, parts.map(([tenant, value, colour]) => el("span", {},
-    el("span", { class: "swatch", style: { "--colour": colour } }), who(tenant), ` ${words(value)}`)),
+  el("div", { class: "legend" }, parts.map(([tenant, value, colour]) => swatch(colour, jobOf(tenant), ` ${words(value)}`)),
   el("strong", { text: `${number(used)} of ${words(whole)} (${percent(used / whole)})` })));
 }
 
@@ -63,7 +60,6 @@ function bandwidth(told) {
 }
 
 async function one(root, source, node) {
-  const body = el("div", { class: "view" });
   let told = null;
   let asked = 0;
   const act = (action) => el("button", { type: "button", text: action === "drain" ? "Drain" : "Resume", on: { click: async () => {
@@ -78,13 +74,13 @@ async function one(root, source, node) {
     const answer = await source.ask(`nodes/${node}`);
     if (mine !== asked) return; // an older answer that comes late: a newer one is on its way, or here
     told = answer;
-    const columns = [{ title: "Job", cell: who }, { title: "Program", cell: (tenant) => tenant.program || "" },
+    const columns = [{ title: "Job", cell: jobOf }, { title: "Program", cell: (tenant) => tenant.program || "" },
       { title: "State", cell: (tenant) => badge(tenant.state) }, { title: "Cores", number: true, cell: (tenant) => number(tenant.cores) },
       { title: "Ways booked", number: true, cell: (tenant) => tenant.booked_ways || "–" },
       { title: "Bandwidth", number: true, cell: (tenant) => (tenant.bandwidth_gbs ? `${number(tenant.bandwidth_gbs)} GB/s` : "–") },
       { title: "Since", cell: (tenant) => instant(tenant.started_at, source.clock) }];
-    body.replaceChildren(
-      el("div", { class: "page-head" }, el("h1", { text: `Node ${nodeName(node)}` }), badge(told.state),
+    root.replaceChildren(
+      head(`Node ${nodeName(node)}`, badge(told.state),
         el("p", { text: `${count(told.cores, "core")}${told.ways ? `, ${count(told.ways, "cache way")}` : ""}` }),
         el("div", { class: "aside" },
           node > 0 ? el("a", { href: `#/nodes/${node - 1}`, text: "← before" }) : null,
@@ -92,16 +88,14 @@ async function one(root, source, node) {
       card("Jobs here", {}, told.tenants.length ? table(columns, told.tenants, { caption: "Jobs on this node" })
         : empty("No job is here.", told.state === "up" ? "The node is free for the next job that fits." : "Nothing is started here until the node is resumed.")),
       el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, (value) => count(value, "core")))),
-      el("div", { class: "half" }, card("About it", {}, facts([["Memory", gigabytes(told.memory_bytes)],
-        ["Least ways of a job", told.ways ? told.min_ways : null],
+      el("div", { class: "half" }, card("About it", {}, facts([["Memory", told.memory_bytes ? gigabytes(told.memory_bytes) : "not known"],
+        ["Fewest ways of a job", told.ways ? told.min_ways : null],
         ["Closed to jobs that would run into it", (told.windows || []).map((one) =>
           `${one.name}: ${instant(one.begin_at, source.clock)} to ${instant(one.end_at, source.clock)}`).join("; ")],
         ["Server", told.domains > 1 ? `${told.server}, which is divided into ${told.domains} nodes` : null]]))),
-      el("div", { class: "half" }, card("Cache ways", { note: told.divided ? "Which ways each job may fill. Equal masks are shared." : "" }, masks(told))),
+      el("div", { class: "half" }, card("Cache ways", { note: told.divided ? "Which ways each job may fill. Jobs in the same ways share them." : "" }, masks(told))),
       el("div", { class: "half" }, card("Memory bandwidth", { note: "Booked by jobs, against what the node has." }, bandwidth(told))));
   };
   await load();
-  root.classList.remove("view");
-  root.append(body);
   return { title: `Node ${nodeName(node)}`, refresh: load };
 }

@@ -1,6 +1,6 @@
 // Everything at a glance: how much of the machine is in use, who waits, and how many jobs come through.
 
-import { card, choice, el } from "./elements.js";
+import { card, choice, el, head } from "./elements.js";
 import { HeatMap } from "./heat.js";
 import { JobList, submitButton } from "./jobs.js";
 import { lineChart } from "./charts.js";
@@ -21,13 +21,10 @@ function tiles(seen) {
   const state = (code) => nodes.state.filter((one) => one === code).length;
   const away = [[state(3), "drained"], [state(4), "down"]].filter(([many]) => many).map(([many, word]) => `${many} ${word}`);
   const found = [tile("Cores in use", percent(used / all), `${number(used)} of ${number(all)}`, used / all)];
-  if (nodes.used_ways) {
-    const ways = sum(nodes.used_ways) / sum(nodes.ways);
-    found.push(tile("Cache ways booked", percent(ways), `${number(sum(nodes.used_ways))} of ${number(sum(nodes.ways))}`, ways));
-  }
-  if (nodes.used_bandwidth_gbs) {
-    const gbs = sum(nodes.used_bandwidth_gbs) / sum(nodes.bandwidth_gbs);
-    found.push(tile("Bandwidth booked", percent(gbs), `${number(sum(nodes.used_bandwidth_gbs))} of ${number(sum(nodes.bandwidth_gbs))} GB/s`, gbs));
+  for (const [title, key, unit] of [["Cache ways booked", "ways", ""], ["Bandwidth booked", "bandwidth_gbs", " GB/s"]]) {
+    if (!nodes[`used_${key}`]) continue;
+    const [booked, whole] = [sum(nodes[`used_${key}`]), sum(nodes[key])];
+    found.push(tile(title, percent(booked / whole), `${number(booked)} of ${number(whole)}${unit}`, booked / whole));
   }
   found.push(tile("Running", number(counts.running), `on ${count(nodes.tenants.filter(Boolean).length, "node")}`));
   found.push(tile("Waiting", number(counts.queued + counts.held), counts.held ? `${counts.queued ? number(counts.held) : "all"} of them held` : "none held"));
@@ -53,6 +50,7 @@ export async function open(root, source) {
   const numbers = el("div", { class: "tiles" });
   const throughput = el("div");
   const pick = el("div");
+  const { about } = source;
   let seen = null;
   let asked = 0;
   const series = async () => {
@@ -66,12 +64,12 @@ export async function open(root, source) {
   };
   await load();
   const measures = heat.measures();
+  heat.list.open = about.nodes <= 12 && innerWidth > 980;
   if (measures.length > 1) {
     pick.append(choice("What is drawn", measures, heat.measure, (measure) => { heat.measure = measure; heat.draw(); }));
   }
-  const about = source.about;
   root.append(
-    el("div", { class: "page-head" }, el("h1", { text: about.title }),
+    head(about.title,
       el("p", { text: `${count(about.nodes, "node")}, ${count(about.cores, "core")} · ${about.policy}` }),
       el("div", { class: "aside" }, submitButton(source))),
     numbers,

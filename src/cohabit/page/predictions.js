@@ -1,6 +1,6 @@
 // What the scheduler expects: who slows whom, whether the machine is calm now, and the counters behind that.
 
-import { card, el, empty, jobLink, table } from "./elements.js";
+import { card, el, empty, head, jobLink, jobOf, table } from "./elements.js";
 import { count, lasted, number, percent, ranges } from "./words.js";
 
 const EXPECTED = { none: "no variation", little: "a little variation", variation: "variation" };
@@ -22,11 +22,10 @@ function matrix(told) {
 /** The jobs that run now beside others: by whom each is slowed, as expected, and the speed it is measured to have. */
 function together(groups) {
   if (!groups.length) return empty("No job runs beside another just now.", "Where jobs share nodes, this shows who slows whom.");
-  const called = (one) => (one.job ? jobLink(one.job) : "a job of another user");
   const rows = groups.flatMap((group) => group.jobs.map((one, place) => ({ group, one, first: place === 0 })));
   const by = ({ group, one }) => group.jobs.map((other, place) => [other, one.slowed_percent[place]]).filter(([other]) => other !== one)
-    .map(([other, percents], place) => [place ? ", " : "", percents === null ? "? by " : `${number(percents)} % by `, called(other)]);
-  const columns = [{ title: "Nodes", cell: ({ group, first }) => (first ? ranges(group.nodes) : "") }, { title: "Job", class: "short", cell: ({ one }) => called(one) }, { title: "Program", cell: ({ one }) => one.program || "" },
+    .map(([other, percents], place) => [place ? ", " : "", percents === null ? "? by " : `${number(percents)} % by `, jobOf(other)]);
+  const columns = [{ title: "Nodes", cell: ({ group, first }) => (first ? ranges(group.nodes) : "") }, { title: "Job", class: "short", cell: ({ one }) => jobOf(one) }, { title: "Program", cell: ({ one }) => one.program || "" },
     { title: "Slowed, expected", class: "why", cell: (row) => el("span", {}, by(row)) }, { title: "Expected in all", number: true, cell: ({ one }) => (one.expected === null ? "–" : `${one.expected.toFixed(2)}×`) },
     { title: "Speed measured", number: true, cell: ({ one }) => (one.measured ? `${percent(one.measured.last)} of alone` : "–") }];
   return table(columns, rows, { caption: "Jobs that share nodes now" });
@@ -44,7 +43,7 @@ function gate(told) {
 }
 
 function counters(told) {
-  if (!told) return empty("No counters are told.", "Telemetry comes from the site's [telemetry] settings: this machine's own counters, Prometheus or LDMS.", "cohabit telemetry show");
+  if (!told) return empty("No counters come in.", "Telemetry comes from the site's [telemetry] settings: this machine's own counters, Prometheus or LDMS.", "cohabit telemetry show");
   const looked = told.rows.some((row) => row[4]);
   const columns = [{ title: "Counter", cell: (row) => el("code", { text: row[0] }) }, ...(looked ? [{ title: "The model", cell: (row) => (row[4] ? "looks at it" : "") }] : []), ...["lowest", "mean", "highest"].map((title, at) => ({ title, number: true,
     cell: (row) => (row[at + 1] === null ? "–" : Number(row[at + 1].toPrecision(4)).toLocaleString("en")) }))];
@@ -56,25 +55,22 @@ function points(told) {
   if (!told || !told.points.length) return null;
   const rows = [...told.points].reverse().slice(0, 200);
   const columns = [{ title: "Job", cell: (one) => jobLink(one.job) }, { title: "Program", cell: (one) => one.program },
-    { title: "Expected", number: true, cell: (one) => (one.predicted === null ? "–" : `${one.predicted.toFixed(2)}×`) }, { title: "Came out", number: true, cell: (one) => `${one.actual.toFixed(2)}×` }];
-  return card("Expected against measured", { note: `Time against running alone${told.mean_abs_error === null ? "" : `; mean error ${number(told.mean_abs_error)}`}.` }, table(columns, rows, { caption: "Slowdowns" }));
+    { title: "Expected", number: true, cell: (one) => (one.predicted === null ? "–" : `${one.predicted.toFixed(2)}×`) }, { title: "Measured", number: true, cell: (one) => `${one.actual.toFixed(2)}×` }];
+  return card("Expected against measured", { note: `Time against running alone${told.mean_abs_error === null ? "" : `; mean error ${told.mean_abs_error.toFixed(2)}`}.` }, table(columns, rows, { caption: "Slowdowns" }));
 }
 
 export async function open(root, source) {
-  const body = el("div", { class: "view" });
   const load = async () => {
     const told = await source.ask("predictions");
     const past = source.live ? JSON.parse(await source.text("slowdowns")) : told.slowdowns;
-    body.replaceChildren(el("div", { class: "page-head" }, el("h1", { text: "Predictions" })),
+    root.replaceChildren(head("Predictions"),
       ...(told.together ? [card("Who slows whom now", { note: "Of the jobs that share nodes. Each pair is judged by itself; in all, it is as booked: cores, ways and bandwidth. A question mark: a program has no profile. The speed is measured where a policy keeps promises." }, together(told.together))] : []),
       card(told.together ? "Who would slow whom" : "Who slows whom", {}, matrix(told.matrix)),
       ...told.gates.map((one) => card("Variability now", {}, gate(one))),
       ...(told.gates.length ? [] : [card("Variability now", {}, empty("The variability gate is off.", "With the policy rush and a trained model, jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
-      card("Counters behind it", {}, counters(told.counters)), ...[points(past)].filter(Boolean));
+      ...(told.gates.length || told.counters ? [card("Counters behind it", {}, counters(told.counters))] : []), ...[points(past)].filter(Boolean));
   };
   await load();
-  root.classList.remove("view");
-  root.append(body);
   let last = performance.now();
   return { title: "Predictions", refresh: async () => { if (!source.live || performance.now() - last > 3000) { last = performance.now(); await load(); } } };
 }

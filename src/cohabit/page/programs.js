@@ -1,6 +1,6 @@
 // What was measured of programs: their class, curves against cache ways, and how far their exploration has come.
 
-import { card, el, empty, facts, table } from "./elements.js";
+import { card, el, empty, facts, head, table } from "./elements.js";
 import { lineChart, legend } from "./charts.js";
 import { seriesColour } from "./colours.js";
 import { number, percent, span } from "./words.js";
@@ -74,6 +74,6 @@ export async function open(root, source) {
         : "Import profiles, measure a program once, or serve a policy that learns (sns, shepherd).", "cohabit profile -- ./solve input.dat")));
   };
   await load();
-  root.append(el("div", { class: "page-head" }, el("h1", { text: "Programs" }), el("p", { text: "What was measured of them when they ran alone." })), box);
+  root.append(head("Programs", el("p", { text: "What was measured of them when they ran alone." })), box);
   return { title: "Programs", refresh: (events) => (events.some((event) => event.kind !== "job") || events.some((event) => event.state === "done") ? load() : null) };
 }

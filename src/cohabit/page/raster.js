@@ -1,6 +1,5 @@
-// Bars painted straight into pixels, in tiles of time that are kept. A frame never waits for a tile: each paints for a few
-// milliseconds, goes on in the next, and shows a coarse picture of the whole run where a tile is not ready. Tiles that lie
-// ahead are painted before they are needed. So a million bars move as smoothly as a hundred.
+// Bars or cells painted into pixels, in tiles of time that are kept. A frame never waits for a tile: it paints for a few
+// milliseconds, and shows a coarse picture of the whole run where one is not ready. Tiles that lie ahead are painted early.
 
 const TILE = 256;
 const COARSE = 1024; // pixels of the picture of the whole run
@@ -11,37 +10,40 @@ const RESTING_MS = 12;
 const SETTLE_MS = 120;
 const MOST_BINS = 2048;
 const PORTION = 1024; // bars between two looks at the clock
+const CELL = 2; // pixels of a cell of the heat map
 
 export class Raster {
-  /** `data`: columns of the chart; `colours`: one packed colour for each job; `lane`, `across`: where jobs lie beside each other. */
-  constructor(data, colours, lane, across) {
-    Object.assign(this, { data, colours, lane, across, tiles: new Map(), key: "", coarse: null, coarseKey: "", begun: new Map(), heading: 1 });
+  /** `data`: columns of the chart; `lane`, `across`: where jobs lie beside each other; `now`: what begins later is planned. */
+  constructor(data, colouring, lane, across, now) {
+    Object.assign(this, { data, colouring, lane, across, now, tiles: new Map(), key: "", coarse: null, coarseKey: "", begun: new Map(), heading: 1 });
     this.index();
   }
 
   /** Which bars are in sight in each stretch of time, so that a tile looks at few. */
   index() {
-    const { bar_job: job, start, end, from, until } = this.data;
+    const { bar_job: job, bar_count: many, start, end, from, until } = this.data;
     const bars = job.length;
     let total = 0;
-    for (let bar = 0; bar < bars; bar += 1) total += end[job[bar]] - start[job[bar]];
+    let logs = 0;
+    for (let bar = 0; bar < bars; bar += 1) {
+      const length = end[job[bar]] - start[job[bar]];
+      total += length;
+      logs += Math.log(Math.max(length, 1) * many[bar]);
+    }
+    this.usual = Math.exp(logs / bars); // seconds times nodes of a bar
     this.least = from;
     this.most = Math.max(until, from + 1);
     this.bins = Math.max(1, Math.min(MOST_BINS, Math.round((until - from) / Math.max(total / Math.max(bars, 1), 1e-9))));
     this.perBin = Math.max((until - from) / this.bins, 1e-9);
     const counts = new Int32Array(this.bins + 1);
-    for (let bar = 0; bar < bars; bar += 1) {
-      for (let bin = this.bin(start[job[bar]]), last = this.bin(end[job[bar]]); bin <= last; bin += 1) counts[bin + 1] += 1;
-    }
+    const each = (visit) => {
+      for (let bar = 0; bar < bars; bar += 1) for (let bin = this.bin(start[job[bar]]), last = this.bin(end[job[bar]]); bin <= last; bin += 1) visit(bin, bar);
+    };
+    each((bin) => { counts[bin + 1] += 1; });
     for (let bin = 0; bin < this.bins; bin += 1) counts[bin + 1] += counts[bin];
     this.begins = counts.slice();
     this.bars = new Int32Array(counts[this.bins]);
-    for (let bar = 0; bar < bars; bar += 1) {
-      for (let bin = this.bin(start[job[bar]]), last = this.bin(end[job[bar]]); bin <= last; bin += 1) {
-        this.bars[counts[bin]] = bar;
-        counts[bin] += 1;
-      }
-    }
+    each((bin, bar) => { this.bars[counts[bin]] = bar; counts[bin] += 1; });
   }
 
   bin(at) { return Math.max(0, Math.min(this.bins - 1, Math.floor((at - this.least) / this.perBin))); }
@@ -56,9 +58,9 @@ export class Raster {
    * Draw what is between two instants and two nodes into a box of `w` by `h` device pixels at `left`; false: some of it
    * is coarse or the old picture, draw again soon.
    */
-  draw(context, left, w, h, view, ground) {
+  draw(context, left, w, h, view, heat) {
     const perSecond = w / (view.until - view.from);
-    const moving = this.look(context, left, w, h, view, ground, perSecond);
+    const moving = this.look(context, left, w, h, view, heat, perSecond);
     const seconds = TILE / perSecond;
     const [first, last] = [view.from, view.until].map((at) => Math.floor((at - this.least) / seconds));
     const settling = this.old && performance.now() - this.changed < SETTLE_MS; // still zooming: the old picture will do
@@ -82,9 +84,10 @@ export class Raster {
   }
 
   /** What changed since the last frame; true: it moves. Tiles of another scale or of other nodes are of no use. */
-  look(context, left, w, h, view, ground, perSecond) {
-    this.ground = ground;
-    const key = [perSecond.toPrecision(9), view.top, view.bottom, h, ground].join();
+  look(context, left, w, h, view, heat, perSecond) {
+    this.heat = heat;
+    this.step = heat ? CELL : 1;
+    const key = [perSecond.toPrecision(9), view.top, view.bottom, h, heat].join();
     const before = this.seen;
     this.seen = { ...view, key };
     if (key !== this.key) {
@@ -93,7 +96,7 @@ export class Raster {
       this.begun.clear();
       this.key = key;
       this.changed = performance.now();
-      const coarseKey = [view.top, view.bottom, h, ground].join();
+      const coarseKey = [view.top, view.bottom, h, heat].join();
       if (coarseKey !== this.coarseKey) { this.coarse = null; this.coarseKey = coarseKey; }
       return true;
     }
@@ -123,8 +126,10 @@ export class Raster {
     while (wanted.length && performance.now() < end) {
       const [name] = wanted;
       if (!this.begun.has(name)) this.begun.set(name, this.begin(name, seconds, perSecond, h, view));
-      const { image, canvas } = this.begun.get(name);
-      if (!this.goOn(this.begun.get(name), end)) return;
+      const work = this.begun.get(name);
+      const { image, canvas } = work;
+      if (!this.goOn(work, end)) return;
+      if (work.sums) this.colouring.paint(work.pixels, work.sums, work.width, this.step, (this.now - work.from) * work.perSecond);
       canvas.getContext("2d").putImageData(image, 0, 0);
       if (name === "coarse") this.coarse = canvas;
       else this.tiles.set(name, canvas);
@@ -147,12 +152,24 @@ export class Raster {
     const whole = name === "coarse";
     const width = whole ? COARSE : TILE;
     const image = new ImageData(width, h);
-    const pixels = new Uint32Array(image.data.buffer).fill(this.ground);
+    const pixels = new Uint32Array(image.data.buffer).fill(this.colouring.ground);
     const from = whole ? this.least : this.least + name * seconds;
     const span = whole ? this.most - this.least : seconds;
+    return { name, image, pixels, canvas: new OffscreenCanvas(width, h), ...this.part(width / this.step, h / this.step, from, from + span, top, bottom) };
+  }
+
+  /** Work on what is between two instants and two nodes, of so many columns and rows. */
+  part(width, rows, from, until, top, bottom) {
     const bin = this.bin(from);
-    return { name, image, pixels, canvas: new OffscreenCanvas(width, h), width, h, top, bottom, from, perSecond: whole ? COARSE / span : perSecond,
-      first: bin, bin, last: this.bin(from + span), at: this.begins[bin] };
+    return { width, height: Math.ceil(rows), perNode: rows / (bottom - top), perSecond: width / (until - from), top, bottom, from, first: bin, bin, last: this.bin(until),
+      at: this.begins[bin], sums: this.heat ? this.colouring.sums(width * Math.ceil(rows)) : null };
+  }
+
+  /** A cell of the heat map in words. */
+  words(from, until, top, bottom) {
+    const work = this.part(1, 1, from, until, top, bottom);
+    this.goOn(work, Infinity);
+    return this.colouring.words(work.sums);
   }
 
   /** Paint on until the clock says stop; true: it is finished. */
@@ -175,9 +192,8 @@ export class Raster {
   /** Some bars of one stretch. */
   someBars(work, until) {
     const { bar_job: job, bar_first: first, bar_count: many, start, end } = this.data;
-    const { bars, colours, least, perBin, bins, lane, across } = this;
-    const { pixels, width, h, top, bottom, from, perSecond, bin } = work;
-    const perNode = h / (bottom - top);
+    const { bars, colouring, least, perBin, bins, lane, across } = this;
+    const { pixels, sums, width, height: h, top, bottom, from, perSecond, perNode, bin } = work;
     const gapY = perNode >= 5 ? 1 : 0;
     const laned = across > 1 && perNode >= 2 * across;
     const again = bin !== work.first && bin > 0;
@@ -191,9 +207,13 @@ export class Raster {
       const exact = (start[one] - from) * perSecond;
       const stop = (end[one] - from) * perSecond;
       if (exact >= width || stop < 0) continue;
+      if (sums) {
+        colouring.add(sums, width, one, Math.max(exact, 0), Math.min(stop, width), Math.max((low - top) * perNode, 0), Math.min((high - top) * perNode, h));
+        continue;
+      }
       const x0 = Math.max(0, Math.floor(exact));
       const x1 = Math.min(width, Math.max(Math.ceil(stop) - (stop - exact > 4 ? 1 : 0), x0 + 1));
-      const colour = colours[one];
+      const colour = colouring.colours[one];
       if (laned) {
         for (let node = Math.max(low, Math.floor(top)); node < Math.min(high, bottom); node += 1) {
           fill(pixels, width, h, x0, x1, (node - top + lane[bar] / across) * perNode, (node - top + (lane[bar] + 1) / across) * perNode - gapY, colour);
@@ -213,8 +233,7 @@ export class Raster {
 
   /** What is seen where tiles are not ready: the whole run, coarse, and above it the picture as it was before a zoom. */
   drawBehind(context, left, w, h, view) {
-    const hex = (shift) => ((this.ground >> shift) & 0xff).toString(16).padStart(2, "0");
-    context.fillStyle = `#${hex(0)}${hex(8)}${hex(16)}`;
+    context.fillStyle = this.colouring.idle;
     context.fillRect(left, 0, w, h);
     const put = (canvas, { from, until, top, bottom }) => context.drawImage(canvas, left + ((from - view.from) / (view.until - view.from)) * w,
       ((top - view.top) / (view.bottom - view.top)) * h, (w * (until - from)) / (view.until - view.from), (h * (bottom - top)) / (view.bottom - view.top));

@@ -119,7 +119,6 @@ export class Source {
     this.run = 0; // which of several finished runs
     this.at = null; // the instant looked at in a finished run
     this.listeners = new Set();
-    this.status = "connecting";
     this.offset = 0; // the server's clock minus ours, in seconds
   }
 
@@ -205,14 +204,14 @@ export class Source {
     for (;;) {
       try {
         const answer = await this.call("GET", "/v1/events");
-        onStatus(this.status = "live");
+        onStatus("live");
         this.tell([{ kind: "connected" }]);
         pause = 500;
         await this.read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
       } catch (error) {
         if (error.status === 401) { this.session.forget(); location.reload(); return; }
       }
-      onStatus(this.status = "reconnecting");
+      onStatus("reconnecting");
       await new Promise((done) => { setTimeout(done, pause); });
       pause = Math.min(2 * pause, 15000);
     }

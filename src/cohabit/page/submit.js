@@ -1,6 +1,6 @@
 // Handing in a job from the page: the few things most jobs need, and a dry run that says when it would start.
 
-import { el, toast } from "./elements.js";
+import { button, el, toast } from "./elements.js";
 import { instant, ranges, span } from "./words.js";
 
 /** Words as a shell would cut them: quotes keep spaces; no variables, no wildcards, no pipes. */
@@ -81,8 +81,8 @@ export function submitDialog(source) {
       check(given.hold, "Hold it until it is released"), check(given.exclusive, "No other job on its nodes")),
     said,
     el("div", { class: "row" }, el("button", { class: "main", text: "Submit" }),
-      el("button", { type: "button", text: "When would it start?", on: { click: () => send(true) } }),
-      el("button", { type: "button", class: "quiet", text: "Close", on: { click: () => dialog.close() } })));
+      button("When would it start?", () => send(true)),
+      button("Close", () => dialog.close(), { class: "quiet" })));
   form.addEventListener("submit", (event) => { event.preventDefault(); send(false); });
   dialog.append(form);
   dialog.addEventListener("close", () => dialog.remove());

@@ -1,7 +1,7 @@
 // What if a finished run had had other nodes, another promise or another policy: the server simulates it again on demand.
 
 import { beside } from "./compare.js";
-import { card, el, empty } from "./elements.js";
+import { card, el, empty, head } from "./elements.js";
 import { count, number } from "./words.js";
 
 const FIGURES = ["mean_turnaround_s", "mean_wait_s", "p95_wait_s", "mean_slowdown_alone", "run_against_alone", "jobs_below_promise", "utilisation", "makespan_s", "node_hours_occupied", "jobs_ran"];
@@ -9,7 +9,7 @@ const SOON_MS = 250; // after the last move of a slider
 
 export async function open(root, source) {
   const may = await source.ask("whatif/choices");
-  root.append(el("div", { class: "page-head" }, el("h1", { text: "What if" }), el("p", { text: "The same jobs, simulated again with other nodes, another promise or another policy." })));
+  root.append(head("What if", el("p", { text: "The same jobs, simulated again with other nodes, another promise or another policy." })));
   if (may.why) { root.append(card("Simulated again", {}, empty(may.why))); return { title: "What if" }; }
   const said = el("p", { class: "hover", role: "status" });
   const answer = el("div", { class: "view" });
@@ -28,10 +28,9 @@ export async function open(root, source) {
     try {
       const told = await source.ask("whatif", given);
       if (mine !== turn) return;
-      const [figures, waits] = beside(told, ["As it was", "What if"], FIGURES);
       const about = [nodes ? count(Number(nodes.value), "node") : "", told.policy].filter(Boolean).join(", ");
       said.textContent = `${about}: simulated in ${number(told.took_s)} s. ${told.notes.join(" ")}`;
-      answer.replaceChildren(card("Figures", { note: "One simulation each: a small difference may be chance. cohabit compare --repeat 5 gives intervals." }, figures), card("How long jobs waited", { note: "The share of jobs that waited at most so long." }, waits));
+      answer.replaceChildren(...beside(told, ["As it was", "What if"], "One simulation each: a small difference may be chance. cohabit compare --repeat 5 gives intervals.", FIGURES));
     } catch (error) {
       if (mine === turn) { said.textContent = `${error.message}${error.fix ? `: ${error.fix}` : ""}`; answer.replaceChildren(); }
     }

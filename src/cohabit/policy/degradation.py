@@ -155,7 +155,7 @@ class PredictedPairs:
     def _taught(self, names: Sequence[str], seen: CoRuns) -> Predictor:
         """Return the model after what co-runs have shown; a user's own program begins with what is known of it."""
         model = self.model
-        if not isinstance(model, DegradationModel) or model.pooled is None or not seen:
+        if not isinstance(model, DegradationModel) or model.pooled is None:
             return model
         return replace(model, pooled=self.after(names, seen))
 

@@ -22,6 +22,8 @@ class Need(NamedTuple):
     trained: bool = False  # whether a model asks for them
 
 
-DIVIDED = Need(RESCTRL, "caches are not divided: neighbours are kept apart by cores and by what was booked", False)
+DIVIDED = Need(
+    RESCTRL, "jobs share the caches; they are kept apart by cores, and by the ways and bandwidth they book", False
+)
 ALL_ALONE = Need(PROFILES, "every job of a program without a profile has its nodes to itself, for ever")
 SHARED_CORES = Need(OVERSUBSCRIPTION, "two jobs that both want all cores of a node run one after the other", False)

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.model.profile import key_parts
 from cohabit.predict.features import Floats, Scaling
 from cohabit.predict.flat_arrays import NODES, Arrays, check_nodes, floats
 from cohabit.predict.flat_law import load_law
@@ -201,13 +202,17 @@ class FlatFactor:
         return np.asarray(first @ second.T)
 
     def known(self, app: Sequence[str], other: Sequence[str], answers: Floats) -> Floats:
-        """The answers for aligned names, with what was learned of known applications in place of their counters'."""
+        """The answers for aligned names, with what was learned of known applications in place of their counters'.
+
+        A user's program is the application of its name.
+        """
         assert self.sensitivity is not None and self.pressure is not None
         place = {name: at for at, name in enumerate(self.names)}
         better = answers.copy()
-        for row, (one, two) in enumerate(zip(app, other, strict=True)):
-            if one in place and two in place:
-                better[row] = float(self.sensitivity[place[one]] @ self.pressure[place[two]])
+        for row, pair in enumerate(zip(app, other, strict=True)):
+            one, two = (place.get(name, place.get(key_parts(name)[0])) for name in pair)
+            if one is not None and two is not None:
+                better[row] = float(self.sensitivity[one] @ self.pressure[two])
         return better
 
     def arrays(self) -> Arrays:

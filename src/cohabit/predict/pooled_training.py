@@ -70,13 +70,15 @@ class NewPrograms:
     covered_after: float
 
 
-def judge_new_programs(data: CoRuns, one: Evaluated, seed: int, count: int = KNOWN_CO_RUNS) -> NewPrograms | None:
+def judge_new_programs(
+    data: CoRuns, one: Evaluated, seed: int, count: int = KNOWN_CO_RUNS, folds: int = folding.FOLDS
+) -> NewPrograms | None:
     """Judge a learner on programs that are new but for a few co-runs; None: the data has too few pairs for that.
 
     In every fold the model is made of the other families alone, as `train` makes it of all: its intervals, the scale of
     its effects and the weight of its counters come from folds among them.
     """
-    rng, divided = stream(seed, "co-runs of new programs"), folding.by_application(data, seed)
+    rng, divided = stream(seed, "co-runs of new programs"), folding.by_application(data, seed, folds)
     before, after = list[Asked](), list[Asked]()
     within, later = list[Flags](), list[Flags]()
     for fold in divided if divided.unseen == folding.BOTH else ():

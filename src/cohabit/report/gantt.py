@@ -144,9 +144,9 @@ def lanes(run: RunTable, bars: Bars) -> Lanes:
     )
 
 
-def core_share(run: RunTable, bars: Bars) -> Floats:
-    """Return the share of a node's cores that the job of each bar uses on each of its nodes."""
-    return run.cores[bars.row] / np.maximum(run.nodes[bars.row], 1) * run.cluster_nodes / max(run.cluster_cores, 1)
+def core_share(run: RunTable, rows: Ints) -> Floats:
+    """Return the share of a node's cores that each job uses on each of its nodes."""
+    return run.cores[rows] / np.maximum(run.nodes[rows], 1) * run.cluster_nodes / max(run.cluster_cores, 1)
 
 
 def cells(run: RunTable, jobs: RanJobs, bars: Bars, weight: Floats) -> Floats:
@@ -166,15 +166,14 @@ def cells(run: RunTable, jobs: RanJobs, bars: Bars, weight: Floats) -> Floats:
 
 def raster(run: RunTable, jobs: RanJobs, bars: Bars) -> NDArray[np.uint8]:
     """Percent of cores in use, node groups (rows) x time slices (columns)."""
-    percent: NDArray[np.uint8] = np.rint(np.clip(cells(run, jobs, bars, core_share(run, bars)) * 100, 0, 100)).astype(
-        np.uint8
-    )
+    used = cells(run, jobs, bars, core_share(run, bars.row))
+    percent: NDArray[np.uint8] = np.rint(np.clip(used * 100, 0, 100)).astype(np.uint8)
     return percent
 
 
 def mean_raster(run: RunTable, jobs: RanJobs, bars: Bars, value: Floats) -> NDArray[np.float64]:
     """Return the mean of a value of jobs in each cell, weighted with the cores they use there; NaN where it is idle."""
-    share = core_share(run, bars)
+    share = core_share(run, bars.row)
     busy, total = cells(run, jobs, bars, share), cells(run, jobs, bars, share * value[bars.row])
     return np.where(busy < IDLE, np.nan, total / np.maximum(busy, IDLE))
 
@@ -185,7 +184,7 @@ def leading_raster(run: RunTable, jobs: RanJobs, bars: Bars, group: NDArray[np.i
     found = np.zeros(most.shape, np.uint8)
     for number in np.unique(group[bars.row]).tolist():
         own = bars.take(group[bars.row] == number)
-        used = cells(run, jobs, own, core_share(run, own))
+        used = cells(run, jobs, own, core_share(run, own.row))
         found[used > most] = number
         most = np.maximum(most, used)
     return found

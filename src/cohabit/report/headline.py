@@ -22,7 +22,10 @@ def _machine(run: RunTable) -> str:
 
 
 def _source(run: RunTable) -> str:
-    return f" from {run.workload.source}" if run.workload.source else ""
+    source = run.workload.source
+    if source.startswith("sequence of "):  # generated: `sequence of 20 jobs of A, B` (trace/mix.py)
+        return f" of {source.partition(' jobs of ')[2]}"
+    return f" from {source}" if source else ""
 
 
 def _number(summary: Summary, key: str) -> float:

@@ -14,7 +14,9 @@ from cohabit.report.metrics import Metric
 from cohabit.report.predicted import percent, slowdown_figures
 from cohabit.report.wording import GLOSSARY, MISSING, Entry, jobs_of, shown, shown_range, shown_ratio
 
-CARDS = ("mean_turnaround_s", "mean_wait_s", "mean_slowdown_alone", "utilisation", "makespan_s", "jobs_ran")
+INTERFERENCE = ("run_against_alone", "jobs_below_promise")  # shown where neighbours changed run times
+CARDS = ("mean_turnaround_s", "mean_wait_s", "mean_slowdown_alone", *INTERFERENCE, "utilisation", "makespan_s",
+         "jobs_ran")  # fmt: skip
 NOTICEABLE = 0.005  # a ratio nearer to 1 than this is not worth a colour
 TIMES = "\u00d7"
 Summary = Mapping[str, Metric]
@@ -42,7 +44,10 @@ def mean_of(values: Iterable[Metric]) -> Metric:
 
 def cards(summaries: Mapping[str, Sequence[Summary]]) -> str:
     """The numbers to see first; of several policies, the best one's mean over repeats."""
-    return f'<div class="cards">{"".join(_card(key, summaries) for key in CARDS)}</div>'
+    every = [summary for group in summaries.values() for summary in group]
+    slowed = any(abs((summary["run_against_alone"] or 1.0) - 1.0) > NOTICEABLE for summary in every)
+    keys = [key for key in CARDS if slowed or key not in INTERFERENCE]
+    return f'<div class="cards">{"".join(_card(key, summaries) for key in keys)}</div>'
 
 
 def _card(key: str, summaries: Mapping[str, Sequence[Summary]]) -> str:

@@ -37,7 +37,12 @@
     figure.layout.font.size = 11;
     Object.assign(figure.layout.margin, { l: 44, r: 8 });
     for (const axis of ["xaxis", "yaxis"]) figure.layout[axis].title.font = { size: 11 };
-    for (const trace of figure.data) if (trace.type === "heatmap") trace.showscale = false;
+    for (const trace of figure.data) {
+      if (trace.type === "heatmap") trace.showscale = false;
+      if (!figure.layout.showlegend) continue;
+      trace.name = trace.name.replace(/(.{26,}?) /g, "$1<br>");
+      figure.layout.height += 15 * (trace.name.split("<br>").length - 1);
+    }
   }
 
   // Cells of a heat map hold levels of one byte; the words of each level are stored once.

@@ -30,36 +30,13 @@ class Entry:
 
 
 GLOSSARY = {
+    "mean_turnaround_s": Entry("Mean turnaround", "duration", "From submission to end: wait plus run time.", "lower"),
     "mean_wait_s": Entry("Mean wait", "duration", "From submission to start, mean over the jobs that ran.", "lower"),
     "median_wait_s": Entry("Median wait", "duration", "Half of the jobs waited no longer than this.", "lower"),
     "p95_wait_s": Entry("95th percentile wait", "duration", "19 of 20 jobs waited no longer than this.", "lower"),
     "p99_wait_s": Entry("99th percentile wait", "duration", "99 of 100 jobs waited no longer than this.", "lower"),
     "max_wait_s": Entry("Longest wait", "duration", "The job that waited longest.", "lower"),
     "mean_run_s": Entry("Mean run time", "duration", "From start to end, averaged over the jobs that ran."),
-    "mean_turnaround_s": Entry("Mean turnaround", "duration", "From submission to end: wait plus run time.", "lower"),
-    "mean_slowdown": Entry(
-        "Mean slowdown", "number",
-        "Turnaround divided by the run time as it was: 1 means no waiting. It looks better where neighbours slow jobs "
-        "down. Short jobs dominate it; jobs of no length are left out.",
-        "lower",
-    ),
-    "mean_bounded_slowdown": Entry(
-        "Mean bounded slowdown", "number",
-        "Turnaround divided by the run time as it was, which counts as at least 10 s; at least 1.", "lower",
-    ),
-    "p95_bounded_slowdown": Entry(
-        "95th percentile bounded slowdown", "number", "19 of 20 jobs were slowed down no more than this.", "lower"
-    ),
-    "user_mean_slowdown": Entry(
-        "Slowdown per user, mean", "number", "Bounded slowdown averaged within each user, then over users.", "lower"
-    ),
-    "user_max_slowdown": Entry(
-        "Slowdown per user, worst", "number", "The mean bounded slowdown of the worst served user.", "lower"
-    ),
-    "user_fairness": Entry(
-        "Fairness between users", "number",
-        "Jain's index of the users' slowdowns: 1 if all fare the same, near 0 if a few bear everything.", "higher",
-    ),
     "mean_slowdown_alone": Entry(
         "Slowdown against alone", "number",
         "Turnaround divided by the run time alone, both at least 10 s: it counts waiting and neighbours. It is below 1 "
@@ -89,11 +66,11 @@ GLOSSARY = {
     "makespan_s": Entry("Makespan", "duration", "From the first submission to the last end.", "lower"),
     "throughput_per_s": Entry("Throughput", "per_hour", "One divided by the mean turnaround.", "higher"),
     "jobs_per_hour": Entry("Jobs per hour", "number", "Jobs that ran, divided by the makespan.", "higher"),
-    "node_hours": Entry(
-        "Node-hours", "hours", "Nodes times run time, summed over jobs: a shared node counts for each of them."
-    ),
     "node_hours_occupied": Entry(
         "Node-hours occupied", "hours", "Time in which a node had at least one job: a shared node counts once.", "lower"
+    ),
+    "node_hours": Entry(
+        "Node-hours", "hours", "Nodes times run time, summed over jobs: a shared node counts for each of them."
     ),
     "core_hours": Entry("Core-hours", "hours", "Cores times run time, summed over jobs."),
     "mean_queue_length": Entry(
@@ -112,6 +89,29 @@ GLOSSARY = {
     "longest_run_ratio": Entry(
         "Longest run against the mean", "number", "Of the program where that is largest.",
         "lower",
+    ),
+    # over the run time as it was: better where neighbours slow jobs down, so no run is called better by them
+    "mean_slowdown": Entry(
+        "Mean slowdown", "number",
+        "Turnaround divided by the run time as it was: 1 means no waiting. It looks better where neighbours slow jobs "
+        "down. Short jobs dominate it; jobs of no length are left out."
+    ),
+    "mean_bounded_slowdown": Entry(
+        "Mean bounded slowdown", "number",
+        "Turnaround divided by the run time as it was, which counts as at least 10 s; at least 1."
+    ),
+    "p95_bounded_slowdown": Entry(
+        "95th percentile bounded slowdown", "number", "19 of 20 jobs were slowed down no more than this."
+    ),
+    "user_mean_slowdown": Entry(
+        "Slowdown per user, mean", "number", "Bounded slowdown averaged within each user, then over users."
+    ),
+    "user_max_slowdown": Entry(
+        "Slowdown per user, worst", "number", "The mean bounded slowdown of the worst served user."
+    ),
+    "user_fairness": Entry(
+        "Fairness between users", "number",
+        "Jain's index of the users' slowdowns: 1 if all fare the same, near 0 if a few bear everything."
     ),
     "jobs_total": Entry("Jobs in the input", "count", "Every row of the workload, run or not."),
     "jobs_ran": Entry("Jobs that ran", "count", "Jobs that started and ended: done, killed or failed."),

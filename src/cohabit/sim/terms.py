@@ -14,7 +14,7 @@ from cohabit.model.command import CancelJob, Command, StartJob
 from cohabit.model.event import Event, JobCancelled, JobFinished, JobSubmitted
 
 OK, ANY, NOT, START = "ok", "any", "not", "start"
-UNMET = "the job it depends on ended otherwise"
+UNMET = "the job it depends on did not end as required"
 
 
 class Needed(NamedTuple):

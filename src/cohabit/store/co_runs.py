@@ -8,25 +8,16 @@ open connection; the transactions are the store's (store/profiles.py).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from cohabit.model.profile import KnownCoRun, key_parts
+from cohabit.store.json_form import CoRunSample
 from cohabit.store.schema import co_runs
 
 REMEMBERED = 20  # runs of a pair
-
-
-class CoRunSample(NamedTuple):
-    """One run beside others as it came."""
-
-    program: str  # run_key
-    beside: tuple[str, ...]  # run_keys, sorted
-    percent: float
-    hardware: str
-    measured_at_us: int
 
 
 def add(connection: sa.Connection, found: Iterable[CoRunSample]) -> int:
@@ -44,6 +35,16 @@ def add(connection: sa.Connection, found: Iterable[CoRunSample]) -> int:
             connection.execute(sa.delete(co_runs).where(*of_pair, co_runs.c.id < oldest))
         count += 1
     return count
+
+
+def replace(connection: sa.Connection, found: Iterable[CoRunSample]) -> int:
+    """Put these runs in place of all of the same pairs on the same hardware; return how many there are now of them."""
+    runs = sorted(found, key=lambda one: one.measured_at_us)
+    for program, beside, hardware in {(one.program, one.beside, one.hardware) for one in runs}:
+        name, owner = key_parts(program)
+        pair = {"program": name, "owner": owner, "beside": _text(beside), "hardware": hardware}
+        connection.execute(sa.delete(co_runs).where(*(co_runs.c[key] == value for key, value in pair.items())))
+    return add(connection, runs)
 
 
 def load(connection: sa.Connection) -> list[CoRunSample]:

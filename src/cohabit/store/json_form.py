@@ -3,7 +3,7 @@
 {"format": "cohabit-profiles", "version": 1, "profiles": {"MG/16/28c-20w-118.26g": {...}, ...}}
 
 A key of a profile that belongs to a user ends with the owner's number. A file with such profiles has version 2: earlier
-programs would take them for shared ones, so they must refuse it.
+programs would take them for shared ones, so they must refuse it. One with runs beside others (`co_runs`) has version 3.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.profile import SHARED, Profile, ScaleProfile
 from cohabit.whole_files import replacing
 
-FORMAT, VERSION, ALL_SHARED = "cohabit-profiles", 2, 1
+FORMAT, VERSION, OWNED, ALL_SHARED = "cohabit-profiles", 3, 2, 1
 
 
 class Key(NamedTuple):
@@ -35,12 +35,33 @@ class Key(NamedTuple):
         return f"{self.program}/{self.processes}/{self.hardware}" + (f"/{self.owner}" if self.owner else "")
 
 
+class CoRunSample(NamedTuple):
+    """One run beside others as it came."""
+
+    program: str  # run_key
+    beside: tuple[str, ...]  # run_keys, sorted
+    percent: float
+    hardware: str
+    measured_at_us: int
+
+
+class CoRun(msgspec.Struct, frozen=True):
+    """The same by names."""
+
+    program: str
+    beside: tuple[str, ...]
+    percent: float
+    hardware: str
+    measured_at_us: int
+
+
 class Document(msgspec.Struct, frozen=True):
     """The whole file."""
 
     profiles: dict[str, Profile]
     format: str = FORMAT
     version: int = ALL_SHARED
+    co_runs: tuple[CoRun, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 def key_of(profile: Profile) -> Key:
@@ -48,18 +69,18 @@ def key_of(profile: Profile) -> Key:
     return Key(profile.program, profile.processes, profile.hardware, profile.owner)
 
 
-def write_json(profiles: Iterable[Profile], path: Path) -> int:
+def write_json(profiles: Iterable[Profile], path: Path, co_runs: Iterable[CoRunSample] = ()) -> int:
     """Write the file whole or not at all; returns how many profiles are in it."""
-    found = sorted(profiles, key=key_of)
-    version = VERSION if any(one.owner for one in found) else ALL_SHARED
-    document = Document({str(key_of(one)): one for one in found}, version=version)
+    found, runs = sorted(profiles, key=key_of), tuple(CoRun(*one) for one in co_runs)
+    version = VERSION if runs else OWNED if any(one.owner for one in found) else ALL_SHARED
+    document = Document({str(key_of(one)): one for one in found}, FORMAT, version, runs or msgspec.UNSET)
     with replacing(path) as stream:
         stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     return len(document.profiles)
 
 
-def parse_json(content: bytes | str, where: str) -> dict[Key, Profile]:
-    """The profiles of such a file by their keys; `where` names it in errors."""
+def parse_json(content: bytes | str, where: str) -> tuple[dict[Key, Profile], list[CoRunSample]]:
+    """The profiles of such a file by their keys, and its runs beside others; `where` names it in errors."""
     try:
         document = msgspec.json.decode(content, type=Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -75,7 +96,11 @@ def parse_json(content: bytes | str, where: str) -> dict[Key, Profile]:
         )
     for profile in document.profiles.values():
         check_profile(profile, where)
-    return {key_of(profile): profile for profile in document.profiles.values()}
+    given = () if document.co_runs is msgspec.UNSET else document.co_runs
+    for run in given:
+        _check_co_run(run, where)
+    runs = [CoRunSample(*msgspec.structs.astuple(run)) for run in given]
+    return {key_of(profile): profile for profile in document.profiles.values()}, runs
 
 
 def check_profile(profile: Profile, where: str) -> None:
@@ -95,12 +120,23 @@ def check_profile(profile: Profile, where: str) -> None:
     for one in profile.scales:
         numbers = (one.time_s, one.time_variance, one.communication, *one.counters.values())
         if not all(map(math.isfinite, numbers)) or one.time_s < 0 or one.time_variance < 0:
-            raise InputError(f"{name} at scale {one.scale} has a number that cannot be", where, "measure it again")
+            raise InputError(f"{name} at scale {one.scale} has an impossible number", where, "measure it again")
         if one.samples < 1 or abs(one.measured_at_us) >= 2**63:
             raise InputError(f"{name} at scale {one.scale} has {one.samples} samples", where, "count from 1")
         for curve in (one.ipc, one.bandwidth_gbs, one.miss_rate):
             if curve is not None:
                 _check_curve(curve, one, name, where)
+
+
+def _check_co_run(run: CoRun, where: str) -> None:
+    what = f"a run of {run.program!r} beside {', '.join(run.beside) or 'nothing'}"
+    names = (run.program, *run.beside)
+    if not run.beside or not all(name.strip() and "\0" not in name + run.hardware for name in names):
+        raise InputError(f"{what} lacks a program", where, "name the program and those beside it, or leave the run out")
+    if not math.isfinite(run.percent) or run.percent <= -100:
+        raise InputError(f"{what} was slowed by {run.percent} %", where, "give a number above -100")
+    if abs(run.measured_at_us) >= 2**63:
+        raise InputError(f"{what} was measured at {run.measured_at_us} us", where, "give microseconds since 1970")
 
 
 def _check_curve(curve: Curve, one: ScaleProfile, name: str, where: str) -> None:

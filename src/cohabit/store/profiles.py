@@ -21,8 +21,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.merging import merged
 from cohabit.model.profile import SHARED, Profile, ScaleProfile
 from cohabit.store import co_runs
-from cohabit.store.co_runs import CoRunSample
-from cohabit.store.json_form import Key, check_profile, key_of, write_json
+from cohabit.store.json_form import CoRunSample, Key, check_profile, key_of, write_json
 from cohabit.store.learning import rebuilt
 from cohabit.store.schema import VERSION, curve_of, meta, migrate, profiles, samples, scales, text_of, version_of
 
@@ -100,8 +99,8 @@ class ProfileStore:
             written[key_of(both)] = both
         return both
 
-    def replace(self, given: Iterable[Profile]) -> int:
-        """Replace the profiles with the same keys by these; all of them or none."""
+    def replace(self, given: Iterable[Profile], runs: Iterable[CoRunSample] = ()) -> int:
+        """Replace the profiles with the same keys, and the runs of the same pairs, by these; all of them or none."""
         count = 0
         with self._writing() as (connection, written):
             for profile in given:
@@ -109,6 +108,7 @@ class ProfileStore:
                 _keep_samples(connection, _write(connection, profile), profile, repeated=False)
                 written[key_of(profile)] = profile
                 count += 1
+            co_runs.replace(connection, runs)
         return count
 
     def get(
@@ -213,8 +213,8 @@ class ProfileStore:
         return len(copies)
 
     def export_json(self, path: Path) -> int:
-        """Write all profiles (not the samples) as one JSON file; return how many."""
-        return write_json(self.cached().values(), path)
+        """Write all profiles (not the samples) and runs beside others as one JSON file; return how many profiles."""
+        return write_json(self.cached().values(), path, self.co_runs())
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, dict[Key, Profile | None]]]:

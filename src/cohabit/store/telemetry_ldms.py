@@ -161,7 +161,7 @@ class LdmsFile:
         self.defects["rows without a time or a node"] += int((~good).sum())
         values = frame.select(wanted).to_numpy()[good]
         values = np.where(np.isfinite(values), values, np.nan)
-        self.defects["values that are no numbers"] += int(np.isnan(values).sum())
+        self.defects["values that are not numbers"] += int(np.isnan(values).sum())
         if not good.any():
             return None
         return producers.filter(pl.Series(good)).to_list(), np.rint(seconds[good] * 1e6).astype(np.int64), values
@@ -193,7 +193,7 @@ def read_header(line: str, where: str, source: str | None) -> Header:
     known = {one.name: one.full_name for one in SOURCES.get(chosen, ())}
     columns = tuple(at for at, name in metrics.items() if name in known)
     if not columns:
-        what = f"no column is a counter of {chosen}" if chosen else "no column is a counter we know"
+        what = f"no column is a counter of {chosen}" if chosen else "no column is a known counter"
         raise InputError(what, where, f"name its source: --source {'|'.join(SOURCES)}")
     return Header(
         len(fields),

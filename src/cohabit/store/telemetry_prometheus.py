@@ -95,9 +95,9 @@ class Prometheus:
         try:
             address = httpx.URL(url)
         except (httpx.InvalidURL, ValueError) as error:
-            raise InputError(f"is no URL ({error})", url, "it looks like http://host:9090") from None
+            raise InputError(f"is not a URL ({error})", url, "it looks like http://host:9090") from None
         if address.scheme not in ("http", "https") or not address.host:
-            raise InputError("is no URL of a server", url, "it looks like http://host:9090")
+            raise InputError("is not the URL of a server", url, "it looks like http://host:9090")
         self.url = url.rstrip("/")
         self._failures: tuple[type[Exception], ...] = (httpx.HTTPError, httpx.InvalidURL, ValueError)
         # Proxy settings of the environment are for external hosts; a local server is queried directly.
@@ -124,7 +124,7 @@ class Prometheus:
         names = tuple(sorted(found))
         if not names:
             if len(times_us):
-                problem = problem or f"{self.url} knows nothing of a node exporter in that time"
+                problem = problem or f"{self.url} has no samples of a node exporter in that time"
             empty = np.zeros(0, np.int64)
             return Fetched((), empty, empty, np.zeros((0, len(COUNTERS))), problem)
         values = np.concatenate([found[name] for name in names])

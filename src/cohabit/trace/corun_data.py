@@ -102,9 +102,10 @@ def _rows(text: str, where: str, with_target: bool, kind: str) -> tuple[cleaning
         if len(row) != len(header):
             raise InputError(f"has {len(row)} cells, the header {len(header)}", line, "give every column a place")
         said = {name: row[at].strip() for name, at in text_at.items()}
-        for name in (APP,) if kind != PERCENT else (APP, BESIDE):
+        for name in (APP,) if kind != PERCENT and TARGET in header else (APP, BESIDE):
             if not said[name]:
-                raise InputError("has no application", f"{line}, {name}", "name it")
+                hint = "; for rows of runs alone add --target time, latency or throughput" if name == BESIDE else ""
+                raise InputError("has no application", f"{line}, {name}", f"name it{hint}")
         if said.get(FAMILY):
             _note_family(family, said[APP], said[FAMILY], f"{line}, {FAMILY}")
         lines.append(reader.line_num)

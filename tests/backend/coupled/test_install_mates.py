@@ -309,7 +309,7 @@ def test_a_name_that_is_taken_is_refused_and_leaves_nothing(pair: Pair) -> None:
     pair.alpha.submit("taken")
     before = pair.slurm.run("squeue", "--noheader", "--format=%A")
     assert "whose job here is" in pair.alpha.give("submit", "--group", "taken@alpha,beta", "--", "true", fails=True)
-    assert "an array has no mates" in pair.alpha.give(
+    assert "an array cannot have mates" in pair.alpha.give(
         "submit", "--array", "1-3", "--group", "many@alpha,beta", "--", "true", fails=True
     )
     other = pair.alpha.give("submit", "--group", "taken@alpha:this,beta:that", "--", "true", fails=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.serve.replaying import replay_live
 from tests.backend.gridengine.steering import attached, jobs_of, runs_noted, start_attached, submit, until, write_site
 from tests.backend.gridengine.test_steering import LONG_S, all_over, begun, run, verb
 from tests.backend.slurm.steering import log_of, stop
@@ -37,6 +38,7 @@ def verb_verify(site: Path) -> bool:
 
     words = [sys.executable, "-m", "tests.backend.gridengine.attach", "gridengine", "attach", str(site), "--verify"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert not replay_live(site).difference  # the same without Grid Engine, as `cohabit replay` does
     return done.returncode == 0 and "identical" in done.stdout
 
 

@@ -88,7 +88,7 @@ def test_arrays_and_their_files() -> None:
      ({"processes": 2}, {}, {"spread": ""}, "no parallel environment"),
      ({"nodes": 2}, {}, {"most_slots": 8}, "hosts of this cluster differ"),
      ({"nodes": 1, "processes": 5}, {}, {}, "do not fit"),
-     ({"exclusive": True}, {}, {"exclusive": ""}, "gives hosts to one job"),
+     ({"exclusive": True}, {}, {"exclusive": ""}, "no complex for exclusive hosts"),
      ({}, {"stdout": "/a:b"}, {}, "comma or a colon")],
 )  # fmt: skip
 def test_what_cannot_be_asked_for(

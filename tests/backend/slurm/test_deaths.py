@@ -14,6 +14,9 @@ import pytest
 
 from cohabit.app.steer.deciding import verify_journal
 from cohabit.app.steer.slurm_site import read_slurm_site
+from cohabit.app.steer.slurm_switch import read_switch
+from cohabit.app.steer.switch import detach
+from cohabit.backend.steered.lease import read_lease, switch_file, write_beside
 from tests.backend.slurm.steering import (
     attached,
     jobs_of,
@@ -27,6 +30,7 @@ from tests.backend.slurm.steering import (
 )
 from tests.support.slurm_cluster import SlurmCluster
 
+ENDS = "`cohabit slurm detach` was typed while it was starting: nothing is steered"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 
 
@@ -121,6 +125,36 @@ def test_the_kill_switch_gives_everything_back_at_once(empty: SlurmCluster, tmp_
     assert not jobs_of(empty)[late].mark
     empty.run("scancel", *[name for name in names if name not in released][:2])
     until(lambda: all(jobs_of(empty)[name].state == "RUNNING" for name in released), 60)
+
+
+def test_the_kill_switch_is_obeyed_while_the_controller_starts(empty: SlurmCluster, tmp_path: Path) -> None:
+    """It may compile kernels for a minute then. A switch from before lets the next one steer."""
+    site = write_site(empty, tmp_path, "ce")
+    for _ in range(2):
+        (empty.folder / "lease").unlink(missing_ok=True)
+        words = [sys.executable, "-m", "tests.backend.slurm.attach", "slurm", "attach", str(site)]
+        process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        until(lambda: (empty.folder / "lease").is_symlink(), 60)  # it has its place, and has not looked at Slurm yet
+        asyncio.run(detach(read_switch(site)))
+        said = process.communicate(timeout=120)[1]
+        assert (process.returncode, ENDS in said, "steering" in said) == (0, True, False), said
+        lease = read_lease(empty.folder / "lease")
+        assert lease is not None
+        assert not lease.runs(time.time())
+    with attached(site):
+        name = submit(empty, tmp_path, 1, "-n1")
+        until(lambda: all_completed(empty, [name]), 60, log_of(tmp_path))
+    assert jobs_of(empty)[name].mark.startswith("cohabit:run:1:")
+
+
+def test_a_renewal_that_crosses_the_kill_switch_is_undone(empty: SlurmCluster, tmp_path: Path) -> None:
+    site = write_site(empty, tmp_path, "ce")
+    (process,) = start_attached(site)
+    write_beside(switch_file(empty.folder / "lease"), b"")  # and the lease is as its last renewal left it
+    assert process.wait(60) == 0
+    lease = read_lease(empty.folder / "lease")
+    assert lease is not None
+    assert not lease.runs(time.time())
 
 
 def test_slurm_restarts_in_the_middle(empty: SlurmCluster, tmp_path: Path) -> None:

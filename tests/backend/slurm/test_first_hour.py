@@ -182,7 +182,9 @@ def test_a_log_without_waits_and_a_nearly_empty_machine_are_said(tmp_path: Path)
     said = cohabit("advise", "sharing", swf, "--nodes", "4", "--cores", "280", "--days", "1", "--repeat", "1").out
     assert said.startswith("The log offers 2 % of 4 nodes of 280 cores. That is nearly empty")
     assert "The log has no waits" in said
+    assert "Advice: stay with ce-easy. Jobs do not wait" in said
     assert said.index("Advice: ") < said.index("node-hours") < said.index("Simulated: ")
+    assert "cohabit slurm shadow" not in said
 
 
 def test_the_site_as_it_is(tmp_path: Path) -> None:

@@ -77,6 +77,25 @@ def test_holds_while_the_controller_lives(two_idle: SlurmCluster, tmp_path: Path
     assert jobs[mine].comment == "mine too"
 
 
+def test_holds_before_the_job_is_ours(two_idle: SlurmCluster, tmp_path: Path) -> None:
+    """A begin time or a dependency keeps it until then; nodes are idle."""
+    with attached(write_site(two_idle, tmp_path, "ce")):
+        first = owned(two_idle, "-n1", "--begin=now+8")
+        later = [owned(two_idle, "-n1", *options) for options in (["--begin=now+5"], [f"--dependency=afterok:{first}"])]
+        mine = owned(two_idle, "-n1", "--begin=now+5")
+        for name in later:
+            two_idle.run("scontrol", "hold", name)
+        assert by_owner(two_idle, "scontrol", "hold", mine)[0] == 0
+        until(lambda: done(two_idle, first), 60, log_of(tmp_path))
+        until(lambda: {*later, mine} <= {*taken(tmp_path)}, 30, log_of(tmp_path))
+        time.sleep(3)
+        assert all(jobs_of(two_idle)[name].held for name in (*later, mine))
+        two_idle.run("scontrol", "release", *later)
+        assert by_owner(two_idle, "scontrol", "release", mine)[0] == 0
+        until(lambda: done(two_idle, *later, mine), 60, log_of(tmp_path))
+    assert all(jobs_of(two_idle)[name].mark.startswith("cohabit:run:1:") for name in (first, *later, mine))
+
+
 def test_holds_while_the_controller_is_dead(two_idle: SlurmCluster, tmp_path: Path) -> None:
     site = write_site(two_idle, tmp_path, "ce", lease_s=120)
     (process,) = start_attached(site)

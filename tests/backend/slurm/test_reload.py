@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cohabit.app.client.client import connect
+from cohabit.app.serve.replaying import replay_live
 from cohabit.app.steer.deciding import verify_journal
 from cohabit.app.steer.slurm_site import read_slurm_site
 from tests.backend.slurm.steering import (
@@ -51,6 +52,7 @@ def edit(site: Path, before: str, after: str) -> None:
 
 def replayed(site: Path) -> tuple[str, int]:
     found = asyncio.run(verify_journal(read_slurm_site(site)))
+    assert replay_live(site) == replay_live(site.parent / "state") == found  # as `cohabit replay` does, without Slurm
     return found.difference, found.stretches
 
 

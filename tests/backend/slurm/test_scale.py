@@ -1,6 +1,6 @@
 """A thousand held jobs and 64 nodes of a real Slurm: a pass, Slurm's answers included, takes less than two seconds.
 
-`python -m benchmarks.slurm_scale` measures the same part by part; docs/slurm.md has what it measured.
+`python -m benchmarks.slurm_scale` measures the same part by part; docs/slurm-evidence.md has what it measured.
 """
 
 from __future__ import annotations

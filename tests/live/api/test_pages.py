@@ -21,7 +21,8 @@ from cohabit.live.peers.keys import write_new_key
 from cohabit.model.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]
-LIVE, API = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("live", "api"))
+HOW_TO, REFERENCE, API = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("live", "live-reference", "api"))
+LIVE = HOW_TO + REFERENCE
 TABLES = [
     struct
     for _, struct in inspect.getmembers(site_file, inspect.isclass)

@@ -27,7 +27,7 @@ from cohabit.model.event import (
 )
 from cohabit.model.job import Job
 from cohabit.model.profile import Profile, ScaleProfile
-from cohabit.store.co_runs import CoRunSample
+from cohabit.store.json_form import CoRunSample
 from cohabit.store.profiles import open_store
 
 HARDWARE = "4c"

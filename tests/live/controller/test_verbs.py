@@ -91,7 +91,7 @@ def test_what_the_state_does_not_allow_is_refused_with_the_reason(tmp_path: Path
         ):  # fmt: skip
             with pytest.raises(WrongState, match=why):
                 await verb(name)
-        with pytest.raises(InputError, match="longer than nothing"):
+        with pytest.raises(InputError, match="longer than 0 s"):
             await controller.change("waits", limit_us=0)
         await controller.cancel("waits")
         await controller.cancel("runs")

@@ -178,6 +178,11 @@ def test_lists_are_cut_searched_and_sorted_by_the_server(both: Server) -> None:
     assert [one["job"] for one in last["jobs"]] == ["row-1", "row-0"]
     newest = both.ask("GET", "/v1/page/jobs?view=waiting&find=row-&sort=waited&most=1").body
     assert [one["job"] for one in newest["jobs"]] == ["row-6"]
+    runs = both.submit("sleep 60", name="row-runs")
+    both.until(lambda: both.show(runs)["state"] == "running")
+    ran = both.ask("GET", "/v1/page/jobs?find=row-&sort=ran&down=true&most=1").body
+    assert [one["job"] for one in ran["jobs"]] == ["row-runs"]
+    assert both.ask("POST", f"/v1/jobs/{runs}/cancel").status == 200
     assert both.ask("GET", "/v1/page/jobs?find=odd").body["total"] == 3
     assert "held" in first["jobs"][0]["why"]
     assert both.ask("GET", "/v1/page/jobs?sort=secret").status == 422

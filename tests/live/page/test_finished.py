@@ -55,7 +55,7 @@ def test_the_clock_of_the_run_is_moved(runs: Runs, tab: NewTab) -> None:
         slider.evaluate("(it) => { it.value = 1000; it.dispatchEvent(new Event('input')); }")
         one.see("Nothing waits and nothing runs.")
         slider.evaluate("(it) => { it.value = 1; it.dispatchEvent(new Event('input')); }")
-        one.page.locator("tbody tr").first.wait_for()
+        one.page.locator(".jobs-table tbody tr").first.wait_for()
         one.view("nodes/0", ".mask .ways .on")
         one.until("document.querySelectorAll('.mask .lane').length >= 2")
 

@@ -176,7 +176,7 @@ def test_a_slowdown_that_nobody_expected_is_shown(server: Server, tab: NewTab) -
     one = tab()
     one.page.route("**/v1/slowdowns*", lambda route: route.fulfill(json={"points": [point], "mean_abs_error": None}))
     one.open(link_of(server)).view("predictions", "caption:has-text('Slowdowns')")
-    row = one.page.locator("table", has_text="Came out").locator("tbody tr").inner_text()
+    row = one.page.locator("section", has_text="Expected against measured").locator("tbody tr").inner_text()
     assert row.split() == ["j", "p", "\u2013", "1.50\u00d7"]
 
 

@@ -111,7 +111,7 @@ def test_keys_change_what_is_shown_at_once(terminal: Terminal) -> None:
     screen = terminal.see("sorted by cores")
     assert screen.index("waits-two") < screen.index("waits-one")
     terminal.press("i")
-    screen = terminal.see("sorted by cores, turned round")
+    screen = terminal.see("sorted by cores, reversed")
     assert screen.index("waits-one") < screen.index("waits-two")
     terminal.press("S" * 3 + "i")
     terminal.see("waits-one", absent="sorted by")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cohabit.app.client.report import run_table
+from cohabit.app.view.jobs import listed
 from cohabit.app.view.run import FinishedRun
 from cohabit.core.core import SchedulerCore
 from cohabit.live.api.page import waits as page_waits
@@ -91,3 +92,25 @@ def test_a_finished_run_counts_no_cancelled_job_as_waiting(tmp_path: Path) -> No
     run = FinishedRun(tmp_path)
     assert run.overview(50.0)["counts"]["queued"] == run.whole_series["waiting_at_end"] == 0
     assert run.whole_series["waiting"][0] == 1  # the one that ran
+    assert sum(run.whole_series["ended"]) == 1  # though the run ends with it
+
+
+def test_jobs_of_a_finished_run_are_sorted_by_wait_and_by_run_time(tmp_path: Path) -> None:
+    usual: dict[str, Any] = {
+        "user": "ann", "program": "p", "processes": 1, "cores": 1, "scale": 1, "limit_s": 100.0, "submitted_at": 0.0,
+        "state": "done",
+    }  # fmt: skip
+    spans = {"long": (5.0, 40.0), "runs": (30.0, 90.0), "short": (40.0, 45.0)}
+    jobs = [
+        usual | {"job": name, "started_at": start, "ended_at": end, "nodes": [node]}
+        for node, (name, (start, end)) in enumerate(spans.items())
+    ]
+    write_jobs_parquet(run_table(jobs, [{"cores": 1}] * 3, "cs"), tmp_path / "jobs.parquet")
+    run = FinishedRun(tmp_path)
+
+    def order(view: str, sort: str, at: float) -> list[str]:
+        return [one["job"] for one in listed(run, view, "", sort, True, 0, 9, at)["jobs"]]
+
+    assert order("finished", "ran", 100.0) == ["runs", "long", "short"]
+    assert order("finished", "waited", 100.0) == ["short", "runs", "long"]
+    assert order("running", "ran", 42.0) == ["runs", "short"]  # until now, not until their ends

@@ -57,5 +57,5 @@ def in_words(found: Mapping[str, Any]) -> str:
     for key, what in (("by_size", "size of job"), ("by_user", "user")):
         pays = [f"{one['group']} ({one['change_pct']:+.0f} %)" for one in found[key] if one["change_pct"] > CLEAR_PCT]
         if found[key]:
-            said.append(f"Back later, by {what}: {', '.join(pays) if pays else 'none'}.")
+            said.append(f"Mean turnaround longer than today, by {what}: {', '.join(pays) if pays else 'none'}.")
     return " ".join(said)

@@ -26,6 +26,7 @@ from cohabit.app.advise.sharing_words import (
     SITE,
     judge,
     no_advice,
+    nothing_waits,
     opening,
     words_for,
 )
@@ -147,7 +148,7 @@ def advise(question: Question, progress: Progress | None = None) -> dict[str, An
         _case(assumption, policy, ran, found[assumption, base], question.seed, len(stretches))
         for (assumption, policy), ran in found.items()
     ]
-    judged = judge(cases, base)
+    judged = judge(cases, base, nothing_waits(load, checked))
     shares: dict[str, Any] = {"by_size": [], "by_user": []}
     if judged["changes"]:
         shares = _gains(runs, question.cores, backs["mixed", base], backs["mixed", judged["advice"]])
@@ -190,8 +191,10 @@ def _cores(question: Question, site: Scenario | None) -> int:
 def _check(question: Question) -> None:
     for option, value in (("--nodes", question.nodes), ("--cores", question.cores), ("--repeat", question.repeats)):
         if value < 1:
-            fix = "give a whole number from 1 up" + (", or --site" if option != "--repeat" else "")
-            raise InputError(f"{value} is not a positive number", option, fix)
+            if option != "--repeat" and value == 0:
+                fix = "give --nodes and --cores of the machine that the log is of, or --site"
+                raise InputError("the size of the machine is not known", option, fix)
+            raise InputError(f"{value} is not a positive number", option, "give a whole number from 1 up")
     if question.today not in TODAY:
         raise InputError(f"{question.today!r} is not a way to give out nodes", "--today", f"use {' or '.join(TODAY)}")
     if not 0 < question.days < 3660:

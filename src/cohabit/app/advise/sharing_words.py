@@ -18,11 +18,19 @@ NO_WAIT_S = 60.0  # a mean wait below it is none
 CLEAR_PCT = 2.0  # a smaller change of the mean turnaround counts as no change
 
 
-def judge(cases: Sequence[Mapping[str, Any]], base: str) -> dict[str, Any]:
-    """Return the policy that helps most with mixed programs, and whether that holds under all assumptions."""
+def nothing_waits(load: float, told: Mapping[str, Any]) -> bool:
+    """Return whether the machine is nearly empty and its jobs start at once."""
+    return load < NEARLY_EMPTY and (told["log_wait_s"] or 0.0) < NO_WAIT_S
+
+
+def judge(cases: Sequence[Mapping[str, Any]], base: str, idle: bool = False) -> dict[str, Any]:
+    """Return the policy that helps most with mixed programs, and whether that holds under all assumptions.
+
+    Where nothing waits (`idle`) the advice is to stay: jobs would only be spread over nodes that are idle.
+    """
     changes = {(one["assumption"], one["policy"]): one["mean_turnaround_change_pct"] for one in cases}
     best, least = base, 0.0
-    for policy in dict.fromkeys(one["policy"] for one in cases):
+    for policy in () if idle else dict.fromkeys(one["policy"] for one in cases):
         change = changes["mixed", policy]
         upper = change["mean"] if change["high"] is None else change["high"]
         if policy != base and upper < -CLEAR_PCT and change["mean"] < least:
@@ -57,8 +65,7 @@ def opening(facts: Mapping[str, Any]) -> list[str]:
     load, told = facts["offered_load"], facts["today_against_log"]
     size = f"{facts['nodes']} nodes of {facts['cores']} cores"
     said = [f"The log offers {100 * load:.0f} % of {size}."]
-    waits = told["log_wait_s"] if told["log_wait_s"] is not None else 0.0
-    if load < NEARLY_EMPTY and waits < NO_WAIT_S:
+    if nothing_waits(load, told):
         said[0] += " That is nearly empty, and jobs do not wait: check --nodes and --cores."
     if told["believed"] is None:
         said.append(
@@ -75,11 +82,15 @@ def opening(facts: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def _days(days: float) -> str:
+    return f"{days:g} day{'' if days == 1 else 's'}"
+
+
 def no_advice(told: Mapping[str, Any], missing: Sequence[str]) -> list[str]:
     """Return why there is no advice."""
     shorter = "shorter" if told["simulated_wait_s"] < told["log_wait_s"] else "longer"
     return [
-        "No advice: it would rest on a simulation that does not even give today's waits.",
+        "No advice: the simulation does not give today's waits, so what it says of other rules cannot be trusted.",
         f"Simulated waits are {shorter}; what may be missing or wrong: {'; '.join(missing)}.",
     ]
 
@@ -96,6 +107,14 @@ def words_for(
     if judged["changes"]:
         above.append(f"Advice: {best} ({EXPLAINED[best]}). {_gain(by_key['mixed', best])}")
         above.append(in_words(facts))
+    elif nothing_waits(facts["offered_load"], facts["today_against_log"]):
+        spread = by_key["mixed", "sns"]
+        above.append(
+            f"Advice: stay with {base}. Jobs do not wait, so sharing nodes frees none that a job needs. If programs "
+            f"are mixed, spreading jobs over idle nodes (sns) changes mean turnaround by "
+            f"{_percent(spread['mean_turnaround_change_pct'])} and node-hours by "
+            f"{_percent(spread['node_hours_change_pct'])}."
+        )
     else:
         above.append(
             f"Advice: stay with {base}. No other rule makes the mean turnaround clearly shorter (by more than "
@@ -103,12 +122,12 @@ def words_for(
         )
     if few:
         above.append(
-            f"The log has {stretches} stretch{'es' if stretches > 1 else ''} of {facts['days']:g} days that "
+            f"The log has {stretches} stretch{'es' if stretches > 1 else ''} of {_days(facts['days'])} that "
             f"do{'' if stretches > 1 else 'es'} not overlap, and an interval needs {LEAST_STRETCHES}: none is given, "
             "and chance is not excluded. Give a longer log, or fewer --days."
         )
     said = [
-        f"Simulated: {stretches} stretch{'es' if stretches > 1 else ''} of up to {facts['days']:g} days, "
+        f"Simulated: {stretches} stretch{'es' if stretches > 1 else ''} of up to {_days(facts['days'])}, "
         f"{facts['jobs_simulated']:,} jobs of the log, with {facts['repeats']} draws of programs, on {facts['nodes']} "
         f"nodes of {facts['cores']} cores. Jobs before a stretch fill the machine and are not counted.{memory}",
         f"Today is taken to be {base}: {EXPLAINED[base]}. In the mixed case jobs wait "
@@ -136,7 +155,7 @@ def words_for(
         for name in ASSUMPTIONS
         if name != "mixed"
     ]
-    said.append(f"How much hangs on the assumption: mean turnaround if programs are {'; if they are '.join(others)}.")
+    said.append(f"What the assumption changes: mean turnaround if programs are {'; if they are '.join(others)}.")
     if judged["harms_for"]:
         said.append(
             f"That is not safe: if programs are {' or '.join(judged['harms_for'])}, jobs are back later than today. "
@@ -144,7 +163,7 @@ def words_for(
         )
     elif len(judged["holds_for"]) < len(ASSUMPTIONS):
         weak = [name for name in ASSUMPTIONS if name not in judged["holds_for"]]
-        said.append(f"If programs are {' or '.join(weak)}, no clear gain is left; nothing is lost either.")
+        said.append(f"If programs are {' or '.join(weak)}, mean turnaround is neither clearly shorter nor longer.")
     elif not few:
         said.append("The gain is there whichever of the three is true.")
     said.append(

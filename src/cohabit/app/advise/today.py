@@ -1,6 +1,6 @@
 """Whether the simulation of today's rule says what the log says: mean waits of the same jobs, side by side.
 
-An advice compares rules in the simulator. Where the simulator does not even give today's waits, it is not to be
+An advice compares rules in the simulator. Where the simulator does not give today's waits, it is not to be
 believed about others.
 """
 

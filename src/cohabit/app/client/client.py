@@ -131,6 +131,10 @@ class Client:
         """Return the controller's profile store with the profiles in it that the caller may see."""
         return self._ask("GET", "/profiles")
 
+    def co_runs(self) -> View:
+        """Return all runs beside others in the controller's profile store that the caller may see."""
+        return self._ask("GET", "/co-runs")
+
     def profile_history(self, program: str) -> View:
         """Return every measurement of a program in the controller's profile store."""
         return self._ask("GET", f"/profiles/{quoted(program)}/history")

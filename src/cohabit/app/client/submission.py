@@ -166,7 +166,7 @@ def group_of(text: str, here: str | None) -> dict[str, Any]:
 
 def _domain(here: str | None, option: str) -> str:
     if not here:
-        fix = "give its site file a [domain] and [peer]s: docs/live.md"
+        fix = "give its site file a [domain] and [peer]s: docs/live-reference.md"
         raise InputError("this scheduler has no other domains to start jobs with", option, fix)
     return here
 

@@ -242,6 +242,6 @@ def _process(process: str, uid: int, does: str) -> Finding:
     except KeyError:
         name = f"uid {uid}, which has no name"
     if process == "controller" and uid == 0:
-        advice = "a hole in it gives root away: start it without --as-root"
+        advice = "a security hole in it gives away the rights of root: start it without --as-root"
         return Finding(f"its {process}", "optional", f"runs as {name}, {does}", advice)
     return Finding(f"its {process}", "ok", f"runs as {name}, {does}")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MET, UNMET, LEFT_OUT, DISPENSABLE = "met", "missing", "left out", "done without"
 CANARY = "canary."  # how the columns of canaries begin
-TRAIN_HERE = 'measure pairs and train with what live runs are measured by: sources = ["procfs"] in PROGRAMS.toml'
+TRAIN_HERE = 'measure pairs and train with the counters of running jobs: sources = ["procfs"] in PROGRAMS.toml'
 Config = TypeVar("Config", bound=ServeConfig)
 
 
@@ -87,7 +87,9 @@ def refuse_unmet(rows: Sequence[Row], policy: str, where: str) -> None:
         what = "; ".join(f"{row.need}: {row.found}, so {row.without}" for row in unmet)
         without = " ".join(f"--without {row.need}" for row in unmet)
         fix = "; ".join(dict.fromkeys(row.remedy for row in unmet))
-        raise InputError(f"policy {policy} has not what it needs ({what})", where, f"{fix}; or give it up: {without}")
+        raise InputError(
+            f"policy {policy} needs what is missing here ({what})", where, f"{fix}; or do without: {without}"
+        )
 
 
 def _row(need: Need, offers: Offers, without: Sequence[str]) -> Row:
@@ -169,7 +171,10 @@ def offers_of_cluster(site: SteeredSite, found: Discovered) -> Offers:
         ),
         RESCTRL: Has("node daemons divide caches")
         if orders and site.node.ways
-        else Has("no node divides its cache", "state [node] ways, and orders (docs/node-side.md)"),
+        else Has(
+            "no daemon divides the caches of nodes",
+            "give [node] ways and `orders` in the site file (docs/node-side.md)",
+        ),
         MODEL: _model(site.policy.variability),
         TELEMETRY: Has("counters of nodes are reported")
         if site.telemetry is not None
@@ -178,7 +183,7 @@ def offers_of_cluster(site: SteeredSite, found: Discovered) -> Offers:
             "add [nodes], or [telemetry] with a source; or use a policy without a gate",
         ),
         OVERSUBSCRIPTION: shared_cores(site, found),
-        CHANNEL: Has("running jobs are not measured here", "use the partition of the policy without corrections"),
+        CHANNEL: Has("running jobs are not measured here", "choose a [policy] partition that corrects nothing"),
     }
     remedy = "canary = true in [telemetry], or a model that is trained without them"
     if site.word != "slurm":

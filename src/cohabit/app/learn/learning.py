@@ -145,7 +145,7 @@ def train_degradation(
         "training_hash": trained.digest,
         "by_split": _by_split(best, training.further(data, best, seed)),
         "not_beaten": scores.not_beaten(best.grouped),
-        "new_programs": None if new is None else _new_programs(new, seed),
+        "new_programs": None if new is None else _new_programs(new, data, best, seed),
         "interval_level": LEVEL,
         "notes": list(data.notes),
         "families_from": families_of(data.applications, data.family)[1],
@@ -167,15 +167,26 @@ def _by_split(best: Evaluated, others: dict[str, Asked]) -> dict[str, Any]:
     }
 
 
-def _new_programs(new: NewPrograms, seed: int) -> dict[str, Any]:
-    """Scores on programs never seen, with no co-run known and with a few."""
+def _new_programs(new: NewPrograms, data: CoRuns, best: Evaluated, seed: int) -> dict[str, Any]:
+    """Scores on programs never seen, with no co-run known and with a few. Where a fold has too few new programs to be
+    paired, pairing is judged on halves: one half is learned from, the other paired."""
     found: dict[str, Any] = {"co_runs": new.co_runs}
+    pairings = _pairings(new, seed)
+    if None in pairings:
+        halves = judge_new_programs(data, best, seed, folds=2)
+        pairings = pairings if halves is None else _pairings(halves, seed)
     for name, asked, covered in (("before", new.before, new.covered_before), ("after", new.after, new.covered_after)):
         own = scores.model_score(asked)
         plain = scores.baselines(asked)[ADDITIVE]
         found[name] = own | {"rows": len(asked.truth), "additive_error": plain["mean_error"], "covered": covered}
-        found[name]["pairing"] = pairing_of({str(at): part for at, part in enumerate(asked.split())}, seed)
+    found["before"]["pairing"], found["after"]["pairing"] = pairings
     return found
+
+
+def _pairings(new: NewPrograms, seed: int) -> list[dict[str, Any] | None]:
+    """Return what pairing is worth before and after the known co-runs."""
+    asked = (new.before, new.after)
+    return [pairing_of({str(at): part for at, part in enumerate(one.split())}, seed) for one in asked]
 
 
 def _document(

@@ -19,7 +19,7 @@ from cohabit.model.errors import InputError
 from cohabit.model.profile import SHARED, Demand, Profile, classify, demand, owner_of, stream_gbs
 from cohabit.model.program import profile_of
 from cohabit.model.units import microseconds
-from cohabit.store.json_form import parse_json
+from cohabit.store.json_form import CoRunSample, parse_json
 from cohabit.trace.files import read_text
 from cohabit.trace.programs import CATALOGUES, Programs, catalogue, check_ways, parse_programs, read_curves
 
@@ -51,19 +51,28 @@ UNSPECIFIED = NodeSize()
 
 
 def profiles_in(path: Path, size: NodeSize = UNSPECIFIED) -> tuple[list[Described], str]:
-    """Read profiles from any known file: programs.json, measured curves (CSV) or exported profiles; and a warning."""
+    """Read profiles from any known file, and a warning of what is not used of it."""
+    found, runs, warning = exported_in(path, size)
+    if runs:
+        warning = f"{path}: runs beside others in it ({len(runs)}) count only in a store (cohabit profiles import)"
+    return found, warning
+
+
+def exported_in(path: Path, size: NodeSize = UNSPECIFIED) -> tuple[list[Described], list[CoRunSample], str]:
+    """Read programs.json, measured curves (CSV) or an export: its profiles, its runs beside others, and a warning."""
     if ".csv" in path.suffixes:
         programs = read_curves(path)
-        return of_programs(programs, size, str(path)), programs.warning
+        return of_programs(programs, size, str(path)), [], programs.warning
     text = read_text(path)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and "profiles" in document and "programs" not in document:
-        return [described(one, size) for one in parse_json(text, str(path)).values()], ""
+        exported, runs = parse_json(text, str(path))
+        return [described(one, size) for one in exported.values()], runs, ""
     programs = parse_programs(text, str(path))
-    return of_programs(programs, size, str(path)), programs.warning
+    return of_programs(programs, size, str(path)), [], programs.warning
 
 
 def profiles_of_catalogue(name: str, size: NodeSize = UNSPECIFIED) -> list[Described]:
@@ -172,6 +181,15 @@ def stored_in(client: Client, store: str | None, named: bool, say: Callable[[str
         return msgspec.convert(answer["profiles"], list[Profile]), str(answer["store"])
     with opened_store(store) as opened:
         return opened.profiles(), opened.where
+
+
+def co_runs_in(client: Client, store: str | None, named: bool) -> list[CoRunSample]:
+    """Return all runs beside others, from the same store as `stored_in`."""
+    answer = None if store else asked(client.co_runs, named)
+    if answer is not None:
+        return msgspec.convert([list(one.values()) for one in answer["co_runs"]], list[CoRunSample])
+    with opened_store(store) as opened:
+        return opened.co_runs()
 
 
 def samples_in(client: Client, store: str | None, program: str, named: bool) -> tuple[list[dict[str, Any]], str]:

@@ -152,7 +152,7 @@ def _await_window(job: Campaign) -> None:
     while job.window_before(time.time_ns() // 1000) is None:
         if time.monotonic() > deadline_s:
             fix = "start `cohabit telemetry collect`, or lengthen window_s"
-            raise InputError(f"telemetry had nothing to say for {patience_s:.0f} s", "", fix)
+            raise InputError(f"telemetry gave no values for {patience_s:.0f} s", "", fix)
         time.sleep(min(1.0, job.plan.window_s / 10))
 
 

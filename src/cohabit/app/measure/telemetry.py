@@ -235,7 +235,7 @@ def collect_from_prometheus(plan: Plan, url: str, say: Say, advance: Advance | N
             if found.problem:
                 defects["questions without an answer"] += 1
                 if not problem:
-                    say(f"{found.problem}; nothing is gated on until it answers")
+                    say(f"{found.problem}; no job is delayed by it until it answers")
                 problem = found.problem
             elif len(found.times_us):
                 if problem:

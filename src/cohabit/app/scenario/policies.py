@@ -142,7 +142,7 @@ def _share_with(config: PolicyConfig) -> str:
 def _fairness(config: PolicyConfig) -> float:
     if config.fairness and not 1.0 < config.fairness < inf:
         fix = "give a number above 1, such as 2, or leave it out"
-        raise InputError(f"fairness = {config.fairness:g} is no bound", "policy.fairness", fix)
+        raise InputError(f"fairness = {config.fairness:g} is not possible", "policy.fairness", fix)
     return config.fairness
 
 
@@ -190,17 +190,17 @@ def _options(config: PolicyConfig, pairing: str, oversubscribe: bool) -> Placeme
 
 def _explore(config: PolicyConfig) -> float:
     if not 0.0 <= config.explore <= MOST_EXPLORED:
-        what = f"explore = {config.explore:g} is no share of the pairs from 0 to {MOST_EXPLORED:g}"
+        what = f"explore = {config.explore:g} is not between 0 and {MOST_EXPLORED:g}"
         raise InputError(what, "policy.explore", "0.05 is usual: one pair of twenty; 0 makes none to learn")
     return config.explore
 
 
 def _trial_rules(config: PolicyConfig) -> TrialRules:
     if config.least_cores < 1:
-        what = f"least_cores = {config.least_cores} is no number of cores"
+        what = f"least_cores = {config.least_cores} is not possible"
         raise InputError(what, "policy.least_cores", "give 1 or more")
     if not 0.0 <= config.worst_loss < 1.0:
-        what = f"worst_loss = {config.worst_loss:g} is no share of the speed"
+        what = f"worst_loss = {config.worst_loss:g} is not between 0 and 1"
         raise InputError(what, "policy.worst_loss", "give a number from 0 to below 1, such as 0.05")
     return TrialRules(config.least_cores, config.worst_loss)
 
@@ -291,7 +291,10 @@ def without_effect(config: PolicyConfig, names: dict[str, Any], measured: bool =
     found += [f"policy.{key} has no effect {by}" for key in ungated]
     found += unlearned if gated and not config.variability else []
     if names.get("partition") == GUARANTEE and not measured:
-        found.append("nothing is corrected: partition 'guarantee' needs measurements (world.progress_s)")
+        found.append(
+            "cache shares stay as booked: partition 'guarantee' corrects them by measurements, and this scenario "
+            "simulates none (world.progress_s)"
+        )
     pairing = str(names.get("pairing", "greedy")) if placement == "pair" else ""
     if config.evaluations != usual.evaluations and not config.planned and placement == "joint":
         found.append("policy.evaluations has no effect without planned = true")
@@ -328,7 +331,7 @@ def nothing_known(
             f"policy.{key} = {getattr(config, key)!r}",
             "check the names, or leave the key out",
         )
-    return [f"policy.{key} says nothing of {name or 'jobs without a program'}: run alone" for name in strange]
+    return [f"policy.{key} does not cover {name or 'jobs without a program'}: run alone" for name in strange]
 
 
 def is_gated(config: PolicyConfig) -> bool:

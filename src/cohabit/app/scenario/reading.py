@@ -180,7 +180,7 @@ def _refuse_impossible_numbers(data: Any, where: str, place: str) -> None:
     for key, value in items:
         here = f"{place}.{key}" if place else str(key)
         if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(f"{here} = {value} is not a number to reckon with", where, "give an ordinary number")
+            raise InputError(f"{here} = {value} is not a finite number", where, "give an ordinary number")
         free = "order_options" in here or here.endswith(_MAY_BE_NEGATIVE)
         if isinstance(value, int | float) and value < 0 and not free:
             raise InputError(f"{here} = {value} is negative", where, "give a number from 0 up")

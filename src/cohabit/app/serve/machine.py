@@ -88,16 +88,21 @@ def _with_bandwidth(group: NodeGroup, points: tuple[tuple[int, float], ...], cor
     )
 
 
+def written(found: Cluster) -> str:
+    """Return the nodes as a journal keeps them."""
+    return msgspec.json.encode(found.groups).decode()
+
+
 def same_machine(journal: Journal, found: Cluster, place: Path) -> Cluster:
     """Return the nodes the journal was begun on."""
     kept = journal.get(MACHINE)
     if kept is None:
-        journal.put({MACHINE: msgspec.json.encode(found.groups).decode()})
+        journal.put({MACHINE: written(found)})
         return found
     groups = msgspec.json.decode(kept, type=tuple[NodeGroup, ...])
     if [(one.count, one.cores) for one in groups] != [(one.count, one.cores) for one in found.groups]:
         raise InputError(
-            "its jobs were taken on a machine with other cores, or under other nodes, policies or schemes",
+            "its jobs were taken on a machine with other cores",
             os.fspath(place),
             "use the same machine, or a new folder",
         )

@@ -7,18 +7,17 @@ import contextlib
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import msgspec
-
 from cohabit.agent.resctrl.bandwidth import ALWAYS, WHEN_FULL
-from cohabit.app.scenario.policies import build, refuse_untrusted_files, title
+from cohabit.app.scenario.policies import title
 from cohabit.app.scenario.tables import PolicyConfig
 from cohabit.app.serve import machine as machines
+from cohabit.app.serve.deciding import Change, Settings, policies_under, settle, verify_own
 from cohabit.app.serve.machine import ProfilingConfig, TelemetryConfig
-from cohabit.app.serve.schemes import as_journalled, changed_in_file
+from cohabit.app.serve.schemes import changed_in_file
 from cohabit.backend.local.executor import LocalBackend
 from cohabit.backend.local.nodes import VirtualNodes
 from cohabit.backend.protocol import Backend, Launch
@@ -33,7 +32,7 @@ from cohabit.live.controller.journal import Journal, open_journal
 from cohabit.live.controller.measuring import MeasuringBackend
 from cohabit.live.controller.place import Place, find_journal, only_one, open_place
 from cohabit.live.controller.records import count_living
-from cohabit.live.controller.recovery import Restored, Verified, restore, verify
+from cohabit.live.controller.recovery import Restored, Verified, restore
 from cohabit.live.controller.retention import KeepConfig, Retention
 from cohabit.live.controller.runs_as import LauncherConfig, RunsAs
 from cohabit.live.controller.store_link import StoreLink
@@ -42,7 +41,6 @@ from cohabit.live.peers.messages import Peer, PeerLinks
 from cohabit.live.peers.server import Doorkeeper, PeerServer
 from cohabit.model.cluster import Cluster, hardware_key
 from cohabit.model.command import StartJob
-from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobFinished, JobStarted, JobSubmitted
 from cohabit.model.job import Job
 from cohabit.model.peer import Message
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
     from cohabit.app.serve.separation import Held
     from cohabit.live.api.service import Api
 
-SETTINGS = "settings"
 LONG_QUEUE = 500  # jobs; a longer queue is worth loading machine code first
 
 
@@ -115,15 +112,6 @@ class ServeConfig:
         return self.database or find_journal(self.place)
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """The inputs of the core's decisions besides its events, as a journal keeps them."""
-
-    nodes: int | str
-    policy: PolicyConfig
-    coupling: Coupling | None
-    oversubscribe: bool = False
-
-
 @dataclass
 class Parts:
     """The parts of a controller before it runs."""
@@ -136,6 +124,7 @@ class Parts:
     policies: PolicySet
     lock: IO[bytes]
     local: LocalBackend  # the back end that runs jobs, inside any wrapper
+    changed: Change | None = None  # the site file has other settings than at the last start
 
 
 class Service:
@@ -213,7 +202,8 @@ class Service:
         await self.controller.start()
         if scheme is not None:
             await self.controller.set_scheme(scheme, from_file=True)
-        for fact in machines.facts_of(self.config.profiling) if parts.restored.fresh else ():
+        anew = parts.restored.fresh or parts.changed is not None
+        for fact in machines.facts_of(self.config.profiling) if anew else ():
             await self.tell(fact)
         await self.store.open()
         if self.config.telemetry is not None:
@@ -304,10 +294,9 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
     lock = only_one(open_place(config.place)) if held is None else held.lock
     nodes = VirtualNodes(config.nodes)
     journal = open_journal(config.journal)
-    policies = policies_of(replace(config, coupling=_same_settings(journal, config, may_change=True)))
-    cluster = machines.same_machine(journal, machines.cluster_of(nodes, policies, config.oversubscribe), config.place)
     if journal.read(count_living) > LONG_QUEUE:
         load_machine_code()
+    (cluster, policies), changed = settle(journal, settings_of(config), nodes, config.place)
     _load_kernels(cluster, policies)
     restored = restore(journal, cluster, policies)
     clock = clock_of(journal, restored.last_us)
@@ -323,25 +312,27 @@ def open_parts(config: ServeConfig, held: Held | None = None) -> Parts:
         always=config.hold_bandwidth == ALWAYS,
     )
     backend = machines.measured(local, policies, config.profiling)
-    return Parts(journal, restored, clock, backend, cluster, policies, lock, local)
+    return Parts(journal, restored, clock, backend, cluster, policies, lock, local, changed)
 
 
 def verify_journal(config: ServeConfig) -> Verified:
-    """Replay the whole journal of a controller; it must not be running."""
+    """Replay the whole journal of a controller, each stretch under its own settings; it must not be running."""
     with only_one(open_place(config.place)):
         journal = open_journal(config.journal)
         try:
-            policies = policies_of(replace(config, coupling=_same_settings(journal, config)))
-            found = machines.cluster_of(VirtualNodes(config.nodes), policies, config.oversubscribe)
-            return verify(journal, machines.same_machine(journal, found, config.place), policies)
+            return verify_own(journal)
         finally:
             journal.close()
 
 
+def settings_of(config: ServeConfig) -> Settings:
+    """Return what the core decides by besides its events."""
+    return Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
+
+
 def policies_of(config: ServeConfig) -> PolicySet:
     """Return the policies, with this domain's scheme for mates elsewhere."""
-    refuse_untrusted_files(config.policy)
-    return replace(build(config.policy, oversubscribe=config.oversubscribe), mates=config.coupling, notes_co_runs=True)
+    return policies_under(settings_of(config))
 
 
 def _tell_systemd(word: str) -> None:
@@ -360,27 +351,3 @@ def _load_kernels(cluster: Cluster, policies: PolicySet) -> None:
         if isinstance(order, StartJob):
             core.step(1, [JobStarted(order.job_id, order.attempt)])
             core.step(2, [JobFinished(order.job_id, order.attempt)])
-
-
-def _same_settings(journal: Journal, config: ServeConfig, may_change: bool = False) -> Coupling | None:
-    """Refuse other settings than the journal's, but for the scheme for mates: it can be replayed only under the
-    settings it was written under. Return this domain with the scheme the journal was begun with.
-
-    `may_change`: a journal that never took a job is begun anew under the settings of now.
-    """
-    now = Settings(config.nodes, config.policy, config.coupling, config.oversubscribe)
-    found = journal.get(SETTINGS)
-    if found is None:
-        journal.put({SETTINGS: msgspec.json.encode(now).decode()})
-        return config.coupling
-    kept = msgspec.json.decode(found, type=Settings)
-    coupling = as_journalled(config.coupling, kept.coupling)
-    if kept != msgspec.structs.replace(now, coupling=coupling):
-        if may_change and machines.begun_anew(journal, Place(config.place), SETTINGS):
-            return _same_settings(journal, config)
-        raise InputError(
-            "its jobs were taken under other nodes, policies or domains",
-            os.fspath(config.place),
-            "use the same settings, or a new folder",
-        )
-    return coupling

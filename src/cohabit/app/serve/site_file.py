@@ -1,7 +1,7 @@
 """Read a site file (TOML): one real domain, its users, peers, groups and jobs.
 
-docs/live.md explains every key; a test compares the two. Both sides must describe a group identically: the protocol
-refuses a peer with other terms.
+docs/live-reference.md explains every key; a test compares the two. Both sides must describe a group identically: the
+protocol refuses a peer with other terms.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Site:
 
 def read_site(path: Path) -> Site:
     """Read and check a site file; paths in it are relative to it."""
-    tables = read_typed(path, SiteTables, "docs/live.md")
+    tables = read_typed(path, SiteTables, "docs/live-reference.md")
     folder = path.parent.absolute()
     config = config_of(tables, folder, str(path))
     assert config.api is not None

@@ -137,7 +137,8 @@ def _check_coupling(coupling: CouplingConfig, names: list[str], where: str) -> N
     check_pairing(coupling, where)
     for key in ("loss", "duplicate"):
         if getattr(coupling, key) > 1:
-            raise InputError(f"coupling.{key} = {getattr(coupling, key):g} is no share", where, "give 0 to 1")
+            what = f"coupling.{key} = {getattr(coupling, key):g} is not between 0 and 1"
+            raise InputError(what, where, "give 0 to 1")
     if coupling.overlap_s < 0 and coupling.overlap_s != -1:
         raise InputError(f"coupling.overlap_s = {coupling.overlap_s:g} is negative", where, "-1 is the whole run")
     windows = start_windows(coupling)

@@ -178,7 +178,7 @@ def _add_mates(story: dict[str, Any], finished: Finished, group: Group | None, n
     story["held_s"], story["yields"] = float(extra["held_s"][row]), int(extra["yields"][row])
     words = [_started(mate, start_s) for mate in story["mates"]]
     if story["sync_s"]:
-        words.append(f"there were first nodes for it {duration(story['sync_s'])} before its start")
+        words.append(f"nodes for it were first free {duration(story['sync_s'])} before its start")
     if story["held_s"]:
         words.append(f"it held nodes for {duration(story['held_s'])}")
     if story["yields"]:

@@ -31,7 +31,7 @@ ONLY = ""  # the name of the domain, where there is one
 
 @dataclass(frozen=True)
 class FinishedDomain:
-    """One domain of a run: what it began with and what came of it."""
+    """One domain of a run: what it began with and how it ended."""
 
     prepared: Prepared
     table: RunTable

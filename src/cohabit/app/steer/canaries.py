@@ -38,7 +38,7 @@ from cohabit.model.units import microseconds
 
 NAME = "cohabit-canary"
 LOOK_S = 0.5
-ANEW = "a canary has measured its nodes; it is decided upon with that"
+ANEW = "a canary has measured its nodes; the decision is made again with that"
 _SAID = re.compile(r"cohabit:canary:([-+0-9.e,]+)")
 # Rank 0 tells the controller by the comment of its own job: no folder need be shared, and no port be open.
 _TELL = """

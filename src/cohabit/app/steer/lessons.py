@@ -44,7 +44,7 @@ def unfit(ran: Ran) -> str:
         return one if ran.nodes == 1 else f"it had not all {ran.node_cores} cores of each of its {ran.nodes} nodes"
     scale, rest = divmod(ran.nodes, -(-ran.tasks // ran.node_cores))
     return (
-        f"{ran.tasks} tasks on {ran.nodes} nodes of {ran.node_cores} cores are no whole scale"
+        f"{ran.tasks} tasks on {ran.nodes} nodes of {ran.node_cores} cores: not a multiple of the fewest nodes"
         if rest or not scale
         else ""
     )

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cohabit.app.scenario.policies import is_gated, refuse_untrusted_files, title
+from cohabit.app.serve.deciding import Change
 from cohabit.app.steer.cluster_telemetry import table_of
-from cohabit.app.steer.deciding import Change, Settings, cluster_of, key_of, policies_of, settings_of, written
+from cohabit.app.steer.deciding import Settings, cluster_of, key_of, policies_of, settings_of, written
 from cohabit.app.steer.site import SteeredSite, SteeredTables, policy_in
 from cohabit.core.protocols import PolicySet
 from cohabit.live.controller.measuring import stored_facts
@@ -58,7 +59,7 @@ async def reload(service: Service, folder: str, text: str) -> dict[str, Any]:
         if kept != now:
             await asyncio.to_thread(get_ready, site, found)  # it compiles kernels while the old policy goes on
             cluster, text = cluster_of(site.node, found, policies), written(now)
-            settings = {key_of(site): text}
+            settings = {key_of(site.word): text}
             with _prepared(service, policies):
                 counts = await service.controller.go_on_under(cluster, policies, service.settings, settings)
             change = Change(kept.policy.name, now.policy.name, *counts)

@@ -52,6 +52,10 @@ RENEWALS = 4  # of the lease, per lease duration
 log = logging.getLogger(__name__)
 
 
+class SwitchedOff(Exception):
+    """The kill switch was used while this controller was starting."""
+
+
 class SteeringController(Controller):
     """A controller of a manager's jobs; it passes changes of a job on to the manager.
 
@@ -171,8 +175,9 @@ class Steering:
     _telling: asyncio.Task[None] | None = field(default=None, repr=False)
 
     async def open(self) -> None:
-        """Take the lease, recover, steer, listen."""
-        switch_file(self.lease.file).unlink(missing_ok=True)
+        """Take the lease, recover, steer, listen; SwitchedOff: not that, because the kill switch was used."""
+        if switch_file(self.lease.file).exists():
+            raise SwitchedOff
         await self.lease.renew()
         await self.neighbours.links.open()
         await self.controller.start()
@@ -229,6 +234,9 @@ class Steering:
             if not self.switched_off and left_s < lasts_s * (1 - 1 / RENEWALS):
                 await self._write_view()  # the lease is renewed only if the core answers
                 await self.lease.renew()
+        lease = read_lease(self.lease.file)
+        if lease is not None and lease.runs(time.time()):  # a renewal crossed the switch
+            write_lease(self.lease.file, 0, lease.partitions, self.lease.acts_as)
         log.warning("the kill switch was used: nothing is steered any more")
 
     async def _write_view(self, only_changed: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""A site file (TOML) for a cluster under Slurm: which partitions, which policy, and the lease. See docs/slurm.md."""
+"""A site file (TOML) for a cluster under Slurm: partitions, policy, lease. See docs/slurm-reference.md."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class SlurmSite(SteeredSite):
         if not around.found.owners_holds_seen:
             found.append(
                 "JobSubmitPlugins has no lua: `scontrol hold` by the owner of a job that waits for Cohabit is not seen,"
-                " so the job starts; administrators' holds are seen, and `cohabit hold` works (docs/slurm.md)"
+                " so the job starts; administrators' holds are seen, and `cohabit hold` works (docs/slurm-behaviour.md)"
             )
         return found
 
@@ -151,7 +151,7 @@ def _check_account(uid: int, found: Discovered) -> None:
 
 def read_slurm_site(path: Path) -> SlurmSite:
     """Read and check; paths in it are relative to it."""
-    tables = read_typed(path, SlurmTables, "docs/slurm.md")
+    tables = read_typed(path, SlurmTables, "docs/slurm-reference.md")
     slurm, folder = tables.slurm, path.parent.absolute()
     token = folder / slurm.rest_token if slurm.rest_token else None
     user = getpass.getuser() if slurm.rest else ""

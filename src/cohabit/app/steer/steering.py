@@ -21,11 +21,12 @@ import numpy as np
 from cohabit.app.doctor.needs import DISPENSABLE, left_out, offers_of_cluster, refuse_unmet, rows_of
 from cohabit.app.measure.profiles import profiles_in
 from cohabit.app.scenario.policies import title
+from cohabit.app.serve.deciding import Change
 from cohabit.app.serve.schemes import changed_in_file
 from cohabit.app.serve.serving import store_link
 from cohabit.app.steer.canaries import CanaryBackend, of_backend, refuse_mismatch
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry, source_of
-from cohabit.app.steer.deciding import Change, cluster_of, key_of, policies_of, settle
+from cohabit.app.steer.deciding import cluster_of, key_of, policies_of, settle
 from cohabit.app.steer.node_channel import NodeChannel
 from cohabit.app.steer.reloading import reload
 from cohabit.app.steer.service import LeaseTerms, Neighbours, Steering, SteeringController, no_output
@@ -36,7 +37,7 @@ from cohabit.app.steer.threshold import Guard, has_threshold
 from cohabit.backend.launcher_link import LauncherGone, LauncherLink, LauncherRefused, own_settings
 from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
-from cohabit.backend.steered.lease import fuse_file, may_hold, read_lease
+from cohabit.backend.steered.lease import fuse_file, lift_switch, may_hold, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
 from cohabit.backend.steered.shapes import Discovered, ManagerJob
 from cohabit.backend.steered.watchdog import lives, start_watchdog
@@ -98,17 +99,20 @@ class Service(Steering):
         await self.link.close()
 
 
-async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
-    """Query the manager, open the journal, restore the core."""
+async def open_service(site: SteeredSite, held: Held | None = None, asked_s: float | None = None) -> Service:
+    """Query the manager, open the journal, restore the core. `asked_s`: when it was asked for (None: now); a kill
+    switch that was used since then is obeyed."""
+    asked_s = time.time() if asked_s is None else asked_s
     place, table = open_place(site.place), site.table
     lock = only_one(place) if held is None else held.lock
+    lift_switch(site.lease, asked_s)
     link = LauncherLink(own_settings(place.root) | {"runs": False}, _hear, None if held is None else held.begun)
     await link.open()
     around = await site.look_around(link=link if held is not None else None)
     found = around.found
     words = given_up(site, found)
     journal = open_journal(place.journal)
-    coupling, changed = settle(journal, site, found)
+    coupling, found, changed = settle(journal, site, found)
     policies = policies_of(site, found, coupling)
     found = replace(found, shares_cores=getattr(policies.placer, "shares_cores", False))
     cluster = cluster_of(site.node, found, policies)
@@ -158,7 +162,7 @@ async def open_service(site: SteeredSite, held: Held | None = None) -> Service:
         if api is not None:
             guard.keep_refusals(api.refused)
     parts = (place, lease, controller, backend, lock, neighbours, retention, store, api, guard)
-    settings = journal.get(key_of(site)) or ""
+    settings = journal.get(key_of(site.word)) or ""
     service = Service(
         *parts, site=site, around=around, link=link, measuring=measuring, settings=settings, changed=changed
     )

@@ -59,7 +59,7 @@ class SteeredTaking(Taking):
         in_use = any(one.mates == submission.group.name for one in self._backend.watcher.known.values())
         group = self._groups.submitted(submission.group.name, stated, in_use)
         if submission.array is not None:
-            raise Refusal(422, "an array has no mates", "group", "submit its members one by one")
+            raise Refusal(422, "an array cannot have mates", "group", "submit its members one by one")
         if self._domain not in group.domains():
             raise InputError(f"has no member in domain {self._domain}", f"group {group.name}")
         return replace(wanted, job=msgspec.structs.replace(wanted.job, mates=group))

@@ -41,9 +41,13 @@ def listed(
 
 def _sorting(run: FinishedRun, rows: Ints, sort: str, now_us: int) -> Any:
     table = run.table
-    if sort == "waited":
+    if sort in ("waited", "ran"):
         start_us = table.start_us[rows]
-        return np.where((start_us == NEVER) | (start_us > now_us), now_us, start_us) - table.workload.submit_us[rows]
+        begin_us = np.where((start_us == NEVER) | (start_us > now_us), now_us, start_us)
+        if sort == "waited":
+            return begin_us - table.workload.submit_us[rows]
+        end_us = table.end_us[rows]
+        return np.where((end_us == NEVER) | (end_us > now_us), now_us, end_us) - begin_us
     if sort == "program":
         return np.array(_programs(run, rows))
     if sort == "job":
@@ -52,7 +56,6 @@ def _sorting(run: FinishedRun, rows: Ints, sort: str, now_us: int) -> Any:
         "user": table.workload.user,
         "state": table.status,
         "processes": table.workload.processes,
-        "started_at": table.start_us,
         "limit_s": table.workload.limit_us,
     }
     return columns.get(sort, table.workload.submit_us)[rows]

@@ -161,9 +161,11 @@ def compare(runs: Sequence[Judged]) -> dict[str, Any]:
                 }
             )
     waits = [_waits(run) for run in both]
-    means = [shown("duration", one.get("mean_wait_s")) for one in figures]
-    words = f"Mean wait {means[0]} under {both[0].name}, {means[1]} under {both[1].name}."
-    if not alike:
+    means = [shown("duration", one.get("mean_turnaround_s")) for one in figures]
+    words = f"Mean turnaround {means[0]} under {both[0].name}, {means[1]} under {both[1].name}."
+    if alike:
+        words += " One run each: a small difference may be chance."
+    else:
         jobs = " and ".join(jobs_of(int(one["jobs_ran"] or 0)) for one in figures)
         words += f" These are other jobs ({jobs} ran), so neither run is better."
     return {"runs": [run.name for run in both], "rows": rows, "waits": waits, "words": words}

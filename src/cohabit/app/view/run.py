@@ -23,6 +23,7 @@ from cohabit.model.cluster import NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.records import CANCELLED, NEVER, REJECTED, STATUS_NAMES, NodeRanges, RunTable
 from cohabit.model.units import SECOND
+from cohabit.report.gantt import core_share
 from cohabit.report.tables import read_jobs_parquet
 from cohabit.version import __version__
 
@@ -190,6 +191,7 @@ class FinishedRun:
         header: GanttHeader = {
             "ids": self.ids[ran].tolist(),
             "programs": names or [""],
+            "users": [str(name) for name in table.workload.user_names] or [""],
             "states": list(STATES),
             "nodes": table.cluster_nodes,
             "shared": table.shares is not None,
@@ -201,6 +203,9 @@ class FinishedRun:
             start=(table.start_us[ran] - self.origin_us) / SECOND,
             end=(table.end_us[ran] - self.origin_us) / SECOND,
             program=table.workload.program[ran],
+            user=table.workload.user[ran],
+            size=table.nodes[ran],
+            share=core_share(table, ran),
             state=table.status[ran],
             bar_job=place[owner[bars]],
             bar_first=ranges.first[bars],

@@ -40,7 +40,8 @@ async def discover(
     alone = [one.name for one in there.values() if one.exclusive]
     if exclusive and exclusive not in alone:
         fix = f"there are {', '.join(alone) or 'none'}; docs/gridengine.md says how to add one"
-        raise InputError(f"{exclusive} is no complex that gives hosts to one job", "gridengine.exclusive", fix)
+        what = f"{exclusive} is not a complex for exclusive hosts (relation EXCL)"
+        raise InputError(what, "gridengine.exclusive", fix)
     booked, has = await _memory(calls, hosts, there, memory)
     version = text_output.version(await calls(commands.version()))
     rules = await _rules(calls, settings)

@@ -91,7 +91,7 @@ def _requests(job: Job, slots: int, site: Site) -> dict[str, str]:
     found = {"h_rt": str(max(-(-job.limit_us // SECOND), 1))}
     if job.exclusive or job.nodes:
         if not site.exclusive:
-            raise InputError("Grid Engine has no complex here that gives hosts to one job", "exclusive", "leave it out")
+            raise InputError("Grid Engine has no complex for exclusive hosts here", "exclusive", "leave it out")
         found[site.exclusive] = "true"
     if job.memory_bytes:
         bytes = job.memory_bytes * job.processes

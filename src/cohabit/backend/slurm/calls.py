@@ -17,6 +17,7 @@ ABSENT = (  # what commands print when slurmctld or munge does not answer
     "communication connection", "connection timed out", "transport endpoint", "unable to connect",
     "missing socket error", "zero bytes were transmitted", "message send failure", "message receive failure",
     "connection reset", "broken pipe", "header lengths", "resource temporarily unavailable",
+    "unexpected message received",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ that folder is data of that account: it is read only if it is a plain file, and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import stat
@@ -67,6 +68,14 @@ def may_hold(path: Path, now_s: float) -> bool:
 def switch_file(path: Path) -> Path:
     """Return the path of the kill switch."""
     return _beside(path, "off")
+
+
+def lift_switch(path: Path, before_s: float) -> None:
+    """Remove a kill switch that was used before this instant."""
+    switch = switch_file(path)
+    with contextlib.suppress(FileNotFoundError):
+        if switch.stat().st_mtime <= before_s:
+            switch.unlink()
 
 
 def watch_file(path: Path) -> Path:

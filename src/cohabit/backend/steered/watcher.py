@@ -12,6 +12,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from cohabit.backend.protocol import FAILED, STOPPED
 from cohabit.backend.steered.closings import Closings
 from cohabit.backend.steered.dependencies import MET, NEVER, NEVER_MET, Others, is_changed, terms_of
@@ -306,12 +308,16 @@ class Watcher:
                 room[job.array] += 1
             if unknown := unknown_type(job.comment):
                 log.warning("job %s: %.60s is not known and counts as not stated: write %s", job.name, unknown, TYPES)
-            self.take(job)
+            known, submitted = self.take(job), job_of(job, self.terms)
+            if who := holder(job):  # since it came, or while a dependency or a begin time kept it
+                wishes.said.append(f"job {known.name} is held by {who}, and waits until that is lifted")
+                self._park(known, job, wishes)
+                submitted = msgspec.structs.replace(submitted, held=True)
             if not job.mark and self.terms.since_s:
                 wishes.note[job.name] = NEW
             if job.submit_s > self._begun_s and not job.dependency and job.begin_s <= job.submit_s + 1:
                 self.latency.submitted(job.submit_s, self._now_s)
-            facts.append(JobSubmitted(job_of(job, self.terms)))
+            facts.append(JobSubmitted(submitted))
         return facts
 
     def _say_others(self, found: Iterable[ManagerJob], wishes: Wishes) -> None:

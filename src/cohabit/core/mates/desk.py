@@ -181,19 +181,24 @@ class Desk:
             self.state.expect_end(row, now_us)
 
     def chosen(self, now_us: int, row: int) -> None:
-        """Keep the nodes that a pass has found for a job with mates, and ask the mates, unless their answer is known
-        and the scheme would yield the nodes for it."""
+        """Keep the nodes that a pass has found for a job with mates, and ask the mates unless that is in vain."""
+        if self.yields_unasked(now_us, row):
+            return
         self._keep(now_us, row)
         about, job_id = self.about, self.state.spec(row).job_id
-        job, scheme = about.jobs[job_id], about.scheme_of(job_id)
-        wants_estimate = scheme.scheme == AGREE or scheme.bounded_hold_us > 0
-        known = about.refusal_is_known(job, now_us, wants_estimate)
-        if known and standing.hold_or_yield(self.state, about, now_us, row) != HOLD:
-            self._not_together(now_us, row)
-            return
-        self.tell(now_us, Ready(job.group, True, wants_estimate))
+        self.tell(now_us, Ready(about.jobs[job_id].group, True, about.scheme_of(job_id).wants_estimates))
         if self._is_asking(job_id):
             about.asking, about.asking_us = job_id, now_us
+
+    def yields_unasked(self, now_us: int, row: int) -> bool:
+        """Yield the nodes of a job whose mates have just said no, if its scheme does so; return whether it did."""
+        about, job_id = self.about, self.state.spec(row).job_id
+        known = about.refusal_is_known(about.jobs[job_id], now_us, about.scheme_of(job_id).wants_estimates)
+        if not known or standing.hold_or_yield(self.state, about, now_us, row) == HOLD:
+            return False
+        self._keep(now_us, row)
+        self._not_together(now_us, row)
+        return True
 
     def reserved(self, now_us: int, name: str, attempt: int, done: bool) -> None:
         """Take the answer to a request for nodes for this job, for an attempt or to begin one (0)."""
@@ -353,7 +358,9 @@ class Desk:
             about.released_us = now_us
             released = schemes.released(scheme, since, now_us)
         for name in dict.fromkeys([*released, *early]):
-            reason = "held nodes are released every so often" if name in released else f"deadlock: {about.deadlock}"
+            reason = (
+                "nodes held for mates are released at intervals" if name in released else f"deadlock: {about.deadlock}"
+            )
             self._give_back(now_us, self.state.rows[name], reason)
             self.tell(now_us, Ready(about.jobs[name].group, False))
             about.last.append(name)

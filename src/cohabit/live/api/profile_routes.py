@@ -24,6 +24,7 @@ from cohabit.model.profile import SHARED, key_parts, owner_of
 from cohabit.model.units import SECOND
 from cohabit.policy.degradation import PredictedPairs
 from cohabit.policy.neighbours import of_program
+from cohabit.store.json_form import CoRunSample
 
 router = APIRouter(responses=PROBLEMS)
 Owner = Annotated[str, Field(max_length=20, pattern="^[0-9]*$")]  # a user's number; empty: shared
@@ -61,6 +62,13 @@ class ProfileNeighbours(BaseModel):
     store: str
     co_runs: list[dict[str, Any]]
     judged: dict[str, Any] | None
+
+
+class StoredCoRuns(BaseModel):
+    """The store and its runs beside others as they came."""
+
+    store: str
+    co_runs: list[dict[str, Any]]
 
 
 class ProfileForget(BaseModel):
@@ -112,12 +120,7 @@ async def neighbours(program: Short, owner: Owner, parts: Service, caller: Ident
     store, key = _store(parts), program if owner == SHARED else f"{program}@{owner}"
     if not _sees(caller, owner):
         raise Refusal(403, "only operators see profiles of others", f"profile {program} of {owner}", "ask an operator")
-    seen = [
-        one
-        for one in await store.co_runs()
-        if key in (one.program, *one.beside)
-        and all(_sees(caller, key_parts(each)[1]) for each in (one.program, *one.beside))
-    ]
+    seen = [one for one in await store.co_runs() if key in (one.program, *one.beside) and _sees_all(caller, one)]
     pairs: object = getattr(parts.living.policies.placer, "degradations", None)
     judged = None
     if isinstance(pairs, PredictedPairs) and pairs.learns:
@@ -125,6 +128,14 @@ async def neighbours(program: Short, owner: Owner, parts: Service, caller: Ident
         co_runs = dict(await parts.controller.ask(lambda core: core.view(0).co_runs))
         judged = await asyncio.to_thread(of_program, PredictedPairs(pairs.model, pairs.name), profiles, co_runs, key)
     return reply({"store": store.where, "co_runs": [one._asdict() for one in seen], "judged": judged})
+
+
+@router.get("/v1/co-runs", responses={200: {"model": StoredCoRuns}}, tags=["profiles"])
+async def co_runs(parts: Service, caller: Identified) -> Response:
+    """List the runs beside others in the controller's store, of programs whose profiles the caller may see."""
+    store = _store(parts)
+    seen = [one._asdict() for one in await store.co_runs() if _sees_all(caller, one)]
+    return reply({"store": store.where, "co_runs": seen})
 
 
 @router.post("/v1/profiles/forget", responses={200: {"model": ProfileForgetting}}, tags=["profiles"])
@@ -156,6 +167,10 @@ def _store(parts: Parts) -> StoreLink:
 
 def _sees(caller: Caller, owner: str) -> bool:
     return caller.operates or owner in (SHARED, owner_of(caller.number))
+
+
+def _sees_all(caller: Caller, run: CoRunSample) -> bool:
+    return all(_sees(caller, key_parts(each)[1]) for each in (run.program, *run.beside))
 
 
 class ProfileShare(BaseModel):

@@ -237,7 +237,7 @@ class Submission(Shape):
         if not self.command[0]:
             raise ValueError("the first word of the command is empty")
         if self.array is not None and self.group is not None:
-            raise ValueError("an array has no mates: submit its members one by one")
+            raise ValueError("an array cannot have mates: submit its members one by one")
         if self.array is not None:
             first, count, _ = array_of(self.array)
             if count > LONGEST_ARRAY:

@@ -197,5 +197,5 @@ def _problem(state: State, row: int, event: _OF_JOBS) -> str:
         if state.jobs[columns.FLAGS, row] == columns.CANCELLED:
             return "is being cancelled"
         if not state.spec(row).requeue:
-            return "must not be run again: it was submitted so"
+            return "was submitted with --no-requeue: it must not be run again"
     return ""

@@ -203,7 +203,7 @@ class Controller(Answers):
     async def change(self, job_id: str, limit_us: int | None = None, qos: int | None = None) -> None:
         """Change the limit or priority of a waiting job."""
         if limit_us is not None and limit_us <= 0:
-            raise InputError("a limit is longer than nothing", f"job {job_id}")
+            raise InputError("the limit must be longer than 0 s", f"job {job_id}")
         await self._demand(JobChanged(job_id, limit_us, qos))
 
     async def drain(self, node: int) -> None:
@@ -338,7 +338,7 @@ class Controller(Answers):
             try:
                 self._hand_out(command, turn)
             except Exception:
-                log.exception("%s is not handed out", command)
+                log.exception("%s could not be carried out", command)
         if self.hears_lessons is not None:
             self.hears_lessons(one.event for one in turn.entries)
         self._answer(turn)

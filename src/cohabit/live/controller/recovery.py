@@ -15,7 +15,7 @@ from cohabit.backend.protocol import CANCELLED, ENDED, LOST, RUNNING, STOPPED, R
 from cohabit.core import checkpoint, columns
 from cohabit.core.core import SchedulerCore
 from cohabit.core.protocols import PolicySet
-from cohabit.core.succession import succeed
+from cohabit.core.succession import living_of, succeed
 from cohabit.live.controller import records
 from cohabit.live.controller.journal import Batch, Checkpoint, Journal, LeftOut
 from cohabit.live.controller.recorder import Recorder
@@ -176,6 +176,17 @@ def _key(order: Command) -> Key:
 def going_on(core: SchedulerCore, cluster: Cluster, policies: PolicySet, now_us: int) -> SchedulerCore:
     """Return the core that goes on under other settings, as it comes out of its checkpoint."""
     return checkpoint.load(checkpoint.save(succeed(core, cluster, policies, now_us)), cluster, policies)
+
+
+def change_settings(
+    journal: Journal, old: Restored, cluster: Cluster, policies: PolicySet, ended: str, settings: Mapping[str, str]
+) -> tuple[int, int]:
+    """Let a journal that no controller uses go on under other settings, with all jobs; return how many wait and how
+    many have nodes. `old`: the core under the settings so far (`ended`); `settings`: those of now."""
+    core = going_on(old.core, cluster, policies, old.last_us)
+    here = Checkpoint(journal.next_seq - 1, old.last_us, checkpoint.save(core), codec.encode(old.orders))
+    journal.go_on_under(here, ended, settings)
+    return living_of(core)
 
 
 class Verified(NamedTuple):

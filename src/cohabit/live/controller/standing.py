@@ -131,7 +131,7 @@ def profile_words(core: SchedulerCore, job_id: str) -> str:
     profile = core.view(0).profile(job.program, job.processes, job.profile_owner or owner_of(job.user))
     timed = () if profile is None else [one for one in profile.scales if one.time_s > 0]
     if profile is None or not timed:
-        return f"nothing is known of {job.program} yet: its runs are measured"
+        return f"nothing is known of program {job.program} yet"
     times = ", ".join(f"{one.time_s:.4g} s at scale {one.scale}" for one in timed)
     whose = "its owner's runs" if profile.owner else "the shared profile"
     runs = sum(one.samples for one in timed)

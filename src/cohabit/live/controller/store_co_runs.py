@@ -16,7 +16,8 @@ import msgspec
 from cohabit.core.co_runs import Noted
 from cohabit.model.event import CoRunsStored
 from cohabit.model.profile import KnownCoRun
-from cohabit.store.co_runs import CoRunSample, summaries
+from cohabit.store.co_runs import summaries
+from cohabit.store.json_form import CoRunSample
 from cohabit.store.profiles import ProfileStore
 
 NOTHING = ""  # the digest of no co-runs

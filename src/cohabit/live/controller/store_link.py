@@ -39,8 +39,7 @@ from cohabit.model.event import (
     ProgramDrifted,
 )
 from cohabit.model.profile import Profile
-from cohabit.store.co_runs import CoRunSample
-from cohabit.store.json_form import Key
+from cohabit.store.json_form import CoRunSample, Key
 from cohabit.store.learning import keep
 from cohabit.store.profiles import ProfileStore, Sample, measured_at_us, open_store
 from cohabit.whole_files import replacing

@@ -53,7 +53,7 @@ class Guarantee:
     """Corrections of `base`, the default division of the placement."""
 
     name = "guarantee"
-    needs = (Need(CHANNEL, "nothing is corrected: running jobs are not measured", False),)
+    needs = (Need(CHANNEL, "a job that falls short of its promise gets no more cache", False),)
 
     def __init__(self, options: PlacementOptions, base: Partitioner | None) -> None:
         self.base, self.alpha = base, options.alpha  # of jobs that state no bound

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.ledger import ranges_of
 from cohabit.model.plan import Placement
 
 if TYPE_CHECKING:
@@ -31,13 +32,10 @@ class Exclusive:
         counts = view.kinds.choose(np.where(view.usable(row), allowed, 0), view.need(row))
         if counts is None:
             return None
-        chosen = [
-            np.flatnonzero(idle & (view.kinds.of_node == kind))[: counts[kind]]
-            for kind in range(len(counts))
-            if counts[kind]
-        ]
-        nodes = np.sort(np.concatenate(chosen))
-        if len(nodes) < view.need(row):
-            return None
-        breaks = np.flatnonzero(np.diff(nodes) != 1) + 1
-        return Placement(tuple((int(run[0]), len(run)) for run in np.split(nodes, breaks)))
+        free = np.flatnonzero(idle).astype(np.int32)
+        if len(counts) == 1:
+            nodes = free[: counts[0]]
+        else:
+            kind = view.kinds.of_node[free]
+            nodes = np.sort(np.concatenate([free[kind == one][: counts[one]] for one in np.flatnonzero(counts)]))
+        return Placement(ranges_of(nodes)) if len(nodes) >= view.need(row) else None

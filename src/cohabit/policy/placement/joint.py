@@ -133,7 +133,7 @@ class Joint(SharedNodes):
             return f"its program has no curves, so it shares nodes where the model keeps every job to {self.alpha:g}"
         measured = " and is measured" if self.trials is not None and job.program else ""
         how = "it shares nodes by cores" if self.by_cores else f"it runs alone{measured}"
-        return f"its program has no whole profile, so {how} (policy.unknown)"
+        return f"its program has no complete profile, so {how} (policy.unknown)"
 
     def _side_by_side(self, row: int, view: View) -> Ask:
         """Return the compact footprint of an unknown program: of ways and bandwidth it takes the part its cores are."""

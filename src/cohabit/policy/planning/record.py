@@ -1,4 +1,4 @@
-"""What plans promised and what came of it: the past error of forecasts, kept as plain data in the policy's memory.
+"""What plans promised and what happened: the past error of forecasts, kept as plain data in the policy's memory.
 
 Of every job it notes when it was first planned and when it should have ended. The error is by how much longer jobs took
 from then on than they should have, in all; earlier jobs count for less and less. Jobs that no plan was followed for

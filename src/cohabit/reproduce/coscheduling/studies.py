@@ -54,22 +54,27 @@ def tasks(plan: Plan) -> list[Task]:
     found = []
     days, paired_days = plan.sizes.jobs / 300, plan.sizes.paired_jobs / 300
     for number in range(plan.sizes.sets):
-        for schemes in (BASE, *SCHEMES):
-            coupled = 0.02 if schemes == BASE else 1.0
-            for load in LOADS:
-                cell, cost = plan.load_cell(number, load, schemes), coupled * days * (0.5 + load)
-                found.append(Task(f"load {load} {schemes} {number}", run_cell, {"cell": cell}, cost))
-            for share in PROPORTIONS:
-                cell, cost = plan.proportion_cell(number, share, schemes), coupled * paired_days * (1 + 36 * share)
-                found.append(Task(f"proportion {share} {schemes} {number}", run_cell, {"cell": cell}, cost))
+        for load, schemes in cases(plan, number, LOAD):
+            cell, cost = plan.load_cell(number, load, schemes), days * (0.5 + load)
+            cost *= 0.02 if schemes == BASE else 1.0
+            found.append(Task(f"load {load} {schemes} {number}", run_cell, {"cell": cell}, cost))
+        for share, schemes in cases(plan, number, PROPORTION):
+            cell, cost = plan.proportion_cell(number, share, schemes), paired_days * (1 + 36 * share)
+            cost *= 0.02 if schemes == BASE else 1.0
+            found.append(Task(f"proportion {share} {schemes} {number}", run_cell, {"cell": cell}, cost))
     return found
+
+
+def cases(plan: Plan, number: int, study: str) -> list[tuple[float, str]]:
+    """Return the cases of a seed. With agree, which is ours, only the first seeds run the proportion study."""
+    ours = [AGREE] if study == LOAD or number < plan.sizes.others else []
+    return [(at, schemes) for at in VALUES[study] for schemes in (BASE, *COMBINATIONS, *ours)]
 
 
 def gathered(plan: Plan, results: dict[str, Any], study: str) -> list[list[Set]]:
     """Return one set per seed, as the only member of its list."""
-    cases = [(at, schemes) for at in VALUES[study] for schemes in (BASE, *SCHEMES)]
     return [
-        [{(at, schemes): results[f"{study} {at} {schemes} {number}"] for at, schemes in cases}]
+        [{(at, schemes): results[f"{study} {at} {schemes} {number}"] for at, schemes in cases(plan, number, study)}]
         for number in range(plan.sizes.sets)
     ]
 
@@ -86,7 +91,7 @@ def value(metric: Metric, machine: str, at: float, schemes: str) -> Statistic:
     """Return a metric of a machine in a case."""
 
     def of(one: Set) -> float | None:
-        found = one[at, schemes][machine][metric.key]
+        found = one[at, schemes][machine][metric.key] if (at, schemes) in one else None
         if found is None:
             return None
         base = float(one[at, BASE][machine][metric.key]) if metric.extra else 0.0

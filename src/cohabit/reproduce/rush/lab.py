@@ -7,9 +7,10 @@ gate is recorded, with what would have happened if the job had started at that m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +29,7 @@ from cohabit.policy.gate.paying import PayingGate
 from cohabit.policy.gate.variability import Judge, Judgement, ModelJudge, RandomJudge, VariabilityGate
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import CLASSES, NONE, VARIATION, Norms
+from cohabit.reproduce.papers import digest
 from cohabit.sim.runs import Outcome, TracedJob
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, Constants
@@ -51,6 +53,12 @@ COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs 
 PAYING = "paying"  # ours: RUSH with the gate of rush-paying
 PAYING_CALM = "paying calm"  # ours: the same, that sees the job's nodes and chooses calm ones first
 UNGATED = (FCFS, NEVER)  # or equivalent: no canaries, no telemetry
+
+
+def world_hash() -> str:
+    """A digest of all that was assumed and calibrated: the weather's constants and the applications."""
+    content = [msgspec.to_builtins(CONSTANTS), [asdict(one) for one in TEMPERS]]
+    return digest(msgspec.json.encode(content, order="deterministic"))
 
 
 def core_of(nodes: int, gates: tuple[Gate, ...] = ()) -> SchedulerCore:
@@ -185,7 +193,7 @@ class Models(Protocol):
     @property
     def partial(self) -> VariabilityModel: ...
     @property
-    def job_nodes(self) -> VariabilityModel: ...
+    def job_nodes(self) -> VariabilityModel | None: ...
 
 
 def would_vary(weather: Weather, jobs: dict[str, TracedJob], norms: Norms) -> Callable[..., bool]:
@@ -252,6 +260,7 @@ def _judge(
     if policy in (RUSH, PAYING, PAYING_CALM, JOB_NODES, COST_AWARE, CALM_NODES):
         assert models is not None
         if policy in (PAYING_CALM, JOB_NODES, CALM_NODES):
+            assert models.job_nodes is not None
             return ModelJudge(models.job_nodes)
         return ModelJudge(models.partial if one.partial else models.full, all_nodes=True)
     return ConstantJudge()

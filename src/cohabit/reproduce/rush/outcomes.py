@@ -24,76 +24,21 @@ from cohabit.reproduce.rush.lab import (
     SS,
     WS,
 )
-from cohabit.reproduce.rush.plan import FULL, Plan
-from cohabit.reproduce.rush.trials import (
-    CONTROL,
-    LEARNER,
-    MODEL,
-    PATIENT,
-    PLACED,
-    SPELLS,
-    THROUGHOUT,
-    Trial,
-    Work,
-    run_set,
-)
-from cohabit.reproduce.tasks import Task
+from cohabit.reproduce.rush.plan import FULL, NOT_HERE, Plan
+from cohabit.reproduce.rush.trials import PATIENT, THROUGHOUT, Trial, gathered, learners
+from cohabit.reproduce.rush.trials import tasks as tasks
 from cohabit.trace.rush_programs import APPLICATIONS
 
 Statistic = Callable[[Sequence[Trial]], float | None]
 SENSITIVE = ("Laghos", "LBANN", "sw4lite")
 SOONER = ("Kripke", "AMG")
 GATED = (ADAA, RUSH)  # experiment and policy of most rows
-PARTS = ((ADAA, *SPELLS), (ADPA, PDPA, WS, SS, *PLACED, THROUGHOUT))
 PER_TRIAL = {"Laghos": "almost none", "LBANN": "almost none"}
 
 FALSE_ALARMS = (
     "jobs wait on warnings that are not right (R52.precision): noise that is there but ends before it matters, and "
     "noise that has just passed but is still in the window; with true answers it would be R61.oracle_*"
 )
-
-
-def tasks(plan: Plan) -> list[Task]:
-    """Two tasks per set, about as long; each trains the models it needs."""
-    sizes, found = plan.sizes, []
-    for number in range(sizes.sets):
-        seeds = tuple(plan.trial_seed(number, trial) for trial in range(sizes.trials))
-        for part, names in enumerate(PARTS):
-            work = Work(
-                tuple(name for name in names if name != THROUGHOUT or number < sizes.worlds),
-                plan.history(number),
-                plan.seed("models"),
-                seeds,
-                sizes.jobs,
-                sizes.eliminating,
-                sizes.others,
-                sizes.brackets,
-                keeps_model=number == part == 0,
-                learner=sizes.learner,
-                spells=sizes.spells,
-                placed=sizes.placed,
-            )
-            found.append(Task(f"trials {number} {part}", run_set, {"work": work}, 60.0 + part))
-    return found
-
-
-def model_file(results: dict[str, Any]) -> bytes:
-    """The model of the first set, as `cohabit train variability` writes it."""
-    content: bytes = results["trials 0 0"][MODEL]
-    return content
-
-
-def control_runs(results: dict[str, Any]) -> bytes:
-    """The control jobs of the first set, as `cohabit train variability` reads them."""
-    content: bytes = results["trials 0 0"][CONTROL]
-    return content
-
-
-def gathered(plan: Plan, results: dict[str, Any], experiment: str) -> list[list[Trial]]:
-    """The sets of an experiment."""
-    part = next(at for at, names in enumerate(PARTS) if experiment in names)
-    sets = plan.sizes.worlds if experiment == THROUGHOUT else plan.sizes.sets
-    return [results[f"trials {number} {part}"][experiment] for number in range(sets)]
 
 
 def with_policy(sets: Sequence[Sequence[Trial]], policy: str) -> list[list[Trial]]:
@@ -252,17 +197,22 @@ def rows(plan: Plan, results: dict[str, Any]) -> list[Row]:
         plan.shortened(plan.sizes.trials, FULL.trials, "trials"),
         f"of other experiments than ADAA {plan.sizes.others} trials a set",
         plan.shortened(plan.sizes.days, FULL.days, "days of control jobs"),
+        plan.models(),
     )
 
     def measured(claims: list[Claim]) -> list[Row]:
-        return [plan.measured(one, with_policy(sets[one.of[0]], one.of[1]), size) for one in claims]
+        return [
+            plan.measured(one, with_policy(sets[one.of[0]], one.of[1]), size)
+            if any(with_policy(sets[one.of[0]], one.of[1]))
+            else missing(one.about, NOT_HERE)
+            for one in claims
+        ]
 
-    learners = sorted({results[f"trials {number} 0"][LEARNER] for number in range(plan.sizes.sets)})
     means = {
         policy: float(np.mean([varying(policy)(trials) or 0.0 for trials in with_policy(sets[ADAA], policy)]))
         for policy in (FCFS, RUSH, RANDOM, ORACLE, PATIENT)
     }
-    why = joined(_why(means), f"learner, by F1 on applications left out: {', '.join(learners)}")
+    why = joined(_why(means), f"learner, by F1 on applications left out: {', '.join(learners(plan, results))}")
     contract = measured(_contract(why))
     return [
         *contract[:2],

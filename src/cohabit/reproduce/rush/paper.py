@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 from cohabit.predict.estimators import need_scikit_learn
-from cohabit.reproduce.papers import Options, Paper, digest
+from cohabit.reproduce.papers import Options, Paper
 from cohabit.reproduce.rows import Row, contract, explained, noted
-from cohabit.reproduce.rush import learning, outcomes, places, spells
+from cohabit.reproduce.rush import learning, outcomes, places, spells, trials
+from cohabit.reproduce.rush.lab import world_hash
 from cohabit.reproduce.rush.plan import Plan
 from cohabit.reproduce.tasks import Task
-from cohabit.sim.weather.constants import CONSTANTS
-from cohabit.trace.rush_programs import TEMPERS
 
 HINDSIGHT = "hindsight: weather and learners were changed after results had been seen (docs/reproducing.md)"
-MODEL_NAME, CONTROL_NAME = "variability-model", "control-runs.csv"
 
 
 class Rush(Paper):
@@ -37,8 +32,8 @@ class Rush(Paper):
         return [explained(noted(one, HINDSIGHT) if one.id in contract() else one) for one in found]
 
     def files(self, results: dict[str, Any]) -> dict[str, bytes]:
-        """Return the model of the first set, for `variability` of a scenario, and the runs that it was trained on."""
-        return {MODEL_NAME: outcomes.model_file(results), CONTROL_NAME: outcomes.control_runs(results)}
+        """Return the model of the first set, for `variability` of a scenario, and the runs it was trained on."""
+        return trials.files(results)
 
     def about(self, options: Options) -> list[str]:
         """Return what a reader must know first."""
@@ -56,8 +51,7 @@ class Rush(Paper):
 
     def calibration_hash(self, options: Options) -> str:
         """A digest of all that was assumed and calibrated: the weather's constants and the applications."""
-        content = [msgspec.to_builtins(CONSTANTS), [asdict(one) for one in TEMPERS]]
-        return digest(msgspec.json.encode(content, order="deterministic"))
+        return world_hash()
 
 
 PAPER = Rush()

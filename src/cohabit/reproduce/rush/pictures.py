@@ -13,9 +13,9 @@ from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.rush import learning, outcomes, spells
 from cohabit.reproduce.rush.lab import ADAA, ADPA, EXPERIMENTS, FCFS, PDPA, RUSH, SS, SUBSET, WS
 from cohabit.reproduce.rush.learning import ALL_NODES, OWN_NODES, TITLES
-from cohabit.reproduce.rush.outcomes import gathered, longest_change, varying
+from cohabit.reproduce.rush.outcomes import longest_change, varying
 from cohabit.reproduce.rush.plan import Plan
-from cohabit.reproduce.rush.trials import Trial
+from cohabit.reproduce.rush.trials import Trial, gathered
 from cohabit.trace.rush_programs import APPLICATIONS
 
 BOTH = {FCFS: "FCFS+EASY", RUSH: "RUSH"}
@@ -24,9 +24,9 @@ BOTH = {FCFS: "FCFS+EASY", RUSH: "RUSH"}
 def pictures(plan: Plan, results: dict[str, Any]) -> list[Picture]:
     """Return all figures, in the paper's order."""
     trials = {name: [one for part in gathered(plan, results, name) for one in part] for name in EXPERIMENTS}
+    learned = [_over_time(plan, results), _scores(plan, results)] if plan.sizes.lessons else []
     return [
-        _over_time(plan, results),
-        _scores(plan, results),
+        *learned,
         _partial(trials),
         _varying(trials[ADAA]),
         _times(trials[ADAA], "Run times, ADAA", "Fig. 6: RUSH shortens the longest runs of Laghos, LBANN and sw4lite."),

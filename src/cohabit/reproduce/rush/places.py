@@ -10,10 +10,10 @@ from typing import Any
 
 from cohabit.reproduce.rows import Claim, Row, joined, own
 from cohabit.reproduce.rush.lab import CALM_NODES, FCFS, JOB_NODES, PAYING_CALM, RUSH
-from cohabit.reproduce.rush.outcomes import gathered, varying
+from cohabit.reproduce.rush.outcomes import varying
 from cohabit.reproduce.rush.plan import FULL, Plan
 from cohabit.reproduce.rush.spells import saved_and_paid
-from cohabit.reproduce.rush.trials import PLACED, PLACED_MIN
+from cohabit.reproduce.rush.trials import PLACED, PLACED_MIN, gathered
 from cohabit.reproduce.tasks import Task
 
 GATES = {

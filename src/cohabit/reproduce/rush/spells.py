@@ -15,9 +15,9 @@ from cohabit.report.figures import Figure, colour, layout
 from cohabit.reproduce.papers import Picture
 from cohabit.reproduce.rows import Claim, Row, joined, own
 from cohabit.reproduce.rush.lab import FCFS, ORACLE, PAYING, RANDOM, RUSH
-from cohabit.reproduce.rush.outcomes import gathered, in_vivo, makespan_change, reduction, varying
+from cohabit.reproduce.rush.outcomes import in_vivo, makespan_change, reduction, varying
 from cohabit.reproduce.rush.plan import FULL, Plan
-from cohabit.reproduce.rush.trials import SPELLS, Trial
+from cohabit.reproduce.rush.trials import SPELLS, Trial, gathered
 from cohabit.reproduce.tasks import Task
 
 WAYS = {

@@ -20,6 +20,7 @@ from cohabit.predict.variability_training import TrainedVariability
 from cohabit.reproduce.rush.control import History, collected
 from cohabit.reproduce.rush.lab import (
     ADAA,
+    ADPA,
     CALM_NODES,
     COST_AWARE,
     FCFS,
@@ -28,14 +29,20 @@ from cohabit.reproduce.rush.lab import (
     ORACLE,
     PAYING,
     PAYING_CALM,
+    PDPA,
     RANDOM,
     RUSH,
+    SS,
+    WS,
     Experiment,
     Models,
     experiments,
     run_trial,
 )
 from cohabit.reproduce.rush.learning import Trained
+from cohabit.reproduce.rush.plan import Plan
+from cohabit.reproduce.rush.shipped import FILES, FOLDER, shipped
+from cohabit.reproduce.tasks import Task
 from cohabit.sim.weather.constants import CONSTANTS, PLACES, Constants
 
 THROUGHOUT = "throughout"  # another world: programs are slowed during the whole run
@@ -53,6 +60,8 @@ PLACED_MIN = 10.0  # mean time for which noise with a place holds: five minutes 
 PLACED = {f"noise in one place ({place})": place for place in PLACES}  # ADAA once more, with noise at some nodes only
 MANY_SKIPS = 1000
 LEARNER, MODEL, CONTROL = "learner", "model", "control runs"
+MODEL_NAME, CONTROL_NAME = "variability-model", "control-runs.csv"
+PARTS = ((ADAA, *SPELLS), (ADPA, PDPA, WS, SS, *PLACED, THROUGHOUT))
 Trial = dict[str, Any]  # policy -> result
 
 
@@ -72,33 +81,87 @@ class Work:
     learner: str = ""  # empty: chosen by F1
     spells: int = 0  # ADAA trials with every length of noise
     placed: int = 0  # and with noise in every kind of place
+    shipped: bool = False  # whether the models come with the program
+
+
+def parts(plan: Plan) -> tuple[tuple[str, ...], ...]:
+    """Return the experiments of each task of a set: two that train about as long, or one for each where none does."""
+    if not plan.sizes.shipped:
+        return PARTS
+    names = (name for part in PARTS for name in part if plan.sizes.placed or name not in PLACED)
+    return tuple((name,) for name in names if plan.sizes.worlds or name != THROUGHOUT)
+
+
+def tasks(plan: Plan) -> list[Task]:
+    """The tasks of all sets; each trains the models it needs."""
+    sizes, found = plan.sizes, []
+    for number in range(sizes.sets):
+        seeds = tuple(plan.trial_seed(number, trial) for trial in range(sizes.trials))
+        for part, names in enumerate(parts(plan)):
+            work = Work(
+                tuple(name for name in names if name != THROUGHOUT or number < sizes.worlds),
+                plan.history(number),
+                plan.seed("models"),
+                seeds,
+                sizes.jobs,
+                sizes.eliminating,
+                sizes.others,
+                sizes.brackets,
+                keeps_model=number == part == 0,
+                learner=sizes.learner,
+                spells=sizes.spells,
+                placed=sizes.placed,
+                shipped=sizes.shipped,
+            )
+            found.append(Task(f"trials {number} {part}", run_set, {"work": work}, 60.0 + part))
+    return found
+
+
+def gathered(plan: Plan, results: dict[str, Any], experiment: str) -> list[list[Trial]]:
+    """The sets of an experiment."""
+    sets = plan.sizes.worlds if experiment == THROUGHOUT else plan.sizes.sets
+    part = next((at for at, names in enumerate(parts(plan)) if experiment in names), 0)
+    return [results[f"trials {number} {part}"][experiment] for number in range(sets)]
+
+
+def learners(plan: Plan, results: dict[str, Any]) -> list[str]:
+    """The learners of all sets."""
+    return sorted({results[f"trials {number} 0"][LEARNER] for number in range(plan.sizes.sets)})
+
+
+def files(results: dict[str, Any]) -> dict[str, bytes]:
+    """The model of the first set as `cohabit train variability` writes it, and the runs it was trained on here."""
+    first = results["trials 0 0"]
+    if MODEL not in first:
+        return {MODEL_NAME: (FOLDER / FILES["full"]).read_bytes()}
+    return {MODEL_NAME: first[MODEL], CONTROL_NAME: first[CONTROL]}
 
 
 def run_set(work: Work) -> dict[str, Any]:
     """Trials by experiment, those of the other world under THROUGHOUT; the learner, and the model's file if wanted."""
-    data = collected(work.history)
-    models = Trained(data, work.seed, work.eliminating, work.learner)
-    found: dict[str, Any] = {}
+    data = None if work.shipped else collected(work.history)
+    models = shipped() if data is None else Trained(data, work.seed, work.eliminating, work.learner)
+    norms = shipped().norms if data is None else data.norms
+    found: dict[str, Any] = {LEARNER: models.full.kind}
     for name in work.experiments:
         if name == THROUGHOUT:
             found[THROUGHOUT] = _other_world(work)
             continue
         if minutes := SPELLS.get(name):
             seeds = work.trial_seeds[: work.spells]
-            found[name] = [_with_spells(minutes, seed, data.norms, models, work.jobs) for seed in seeds]
+            found[name] = [_with_spells(minutes, seed, norms, models, work.jobs) for seed in seeds]
             continue
         if place := PLACED.get(name):
             seeds = work.trial_seeds[: work.placed]
-            found[name] = [_with_noise_at(place, seed, data.norms, models, work.jobs) for seed in seeds]
+            found[name] = [_with_noise_at(place, seed, norms, models, work.jobs) for seed in seeds]
             continue
         one = experiments(work.jobs)[name]
         seeds = work.trial_seeds if name == ADAA else work.trial_seeds[: work.others]
         found[name] = [
-            _all_policies(one, seed, data.norms, models, name == ADAA and number < work.brackets)
+            _all_policies(one, seed, norms, models, name == ADAA and number < work.brackets)
             for number, seed in enumerate(seeds)
         ]
-    found[LEARNER] = models.full.kind
-    if work.keeps_model:
+    if work.keeps_model and data is not None and isinstance(models, Trained):
         found[MODEL] = _file_of(models.whole, {"rows": len(data.all_nodes), "seed": work.seed})
         found[CONTROL] = runs_text(data.all_nodes).encode()
     return found
@@ -119,7 +182,7 @@ def _all_policies(one: Experiment, seed: int, norms: Norms, models: Models, brac
     if brackets:
         found |= {
             policy: run_trial(one, seed, policy, norms, models)
-            for policy in (ORACLE, JOB_NODES, NEVER, COST_AWARE, CALM_NODES)
+            for policy in (ORACLE, NEVER, COST_AWARE, *(() if models.job_nodes is None else (JOB_NODES, CALM_NODES)))
         }
         found[PATIENT] = run_trial(one, seed, RUSH, norms, models, skip_threshold=MANY_SKIPS)
     return found

@@ -58,9 +58,10 @@ def series(
 
 
 def _counted(at_us: Ints, from_us: int, step: float, bins: int) -> list[int]:
-    place = np.floor((at_us - from_us) / step).astype(np.int64)
-    inside = place[(place >= 0) & (place < bins)]
-    found: list[int] = np.bincount(inside, minlength=bins).tolist()
+    """Count instants by bin; the end itself is in the last one."""
+    place = (at_us - from_us) / step
+    inside = np.floor(place[(place >= 0) & (place <= bins)]).astype(np.int64)
+    found: list[int] = np.bincount(np.minimum(inside, bins - 1), minlength=bins).tolist()
     return found
 
 

@@ -37,7 +37,7 @@ from cohabit.report.variation import Variation, live_runs, variation_of
 
 router = APIRouter(prefix="/v1/page", include_in_schema=False)
 Views = Literal["queued", "running", "waiting", "finished", "all"]
-Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "started_at", "limit_s", "waited"]
+Sorts = Literal["job", "user", "program", "state", "processes", "submitted_at", "ran", "limit_s", "waited"]
 SERIES_S = 6 * 3600.0
 SERIES_MOST = 5_000  # ended jobs read for one chart
 VARIATION_MOST = 5_000  # ended jobs whose run times are compared
@@ -278,8 +278,10 @@ async def gantt(
     records = [one for one in records if one.start_us is not None and one.nodes]
     records.sort(key=lambda one: one.start_us or 0)  # the page draws them in this order
     programs_seen: dict[str, int] = {}
+    users_seen: dict[int, int] = {}
     for one in records:
         programs_seen.setdefault(one.program, len(programs_seen))
+        users_seen.setdefault(one.user, len(users_seen))
     bars = [(index, first, count) for index, one in enumerate(records) for first, count in one.nodes]
     job, first, count = np.array(bars, np.int32).reshape(-1, 3).T
     times = np.array([[one.submit_us or 0, one.start_us or 0, one.end_us or now_us] for one in records], float)
@@ -287,6 +289,7 @@ async def gantt(
     header: GanttHeader = {
         "ids": [one.job_id for one in records],
         "programs": list(programs_seen),
+        "users": [await parts.accounts.name_of(number) for number in users_seen],
         "states": list(STATES),
         "nodes": parts.living.cluster.nodes,
         "until": now_us / SECOND,
@@ -294,8 +297,12 @@ async def gantt(
         "from": float(start.min()) if len(records) else now_us / SECOND - 600,
     }
     program = np.array([programs_seen[one.program] for one in records], np.int32)
+    user = np.array([users_seen[one.user] for one in records], np.int32)
+    cluster = parts.living.cluster
+    size = np.array([sum(count for _, count in one.nodes) for one in records], np.int32)
+    share = np.array([one.cores for one in records]) / size * (cluster.nodes / cluster.cores)
     state = np.array([_state_code(one.status or "running") for one in records], np.int32)
-    arrays = GanttColumns(submit, start, end, program, state, job, first, count)
+    arrays = GanttColumns(submit, start, end, program, user, size, share, state, job, first, count)
     return Response(packed(header, arrays._asdict()), media_type=KIND)
 
 
@@ -308,6 +315,8 @@ async def gantt_planned(parts: Service, caller: Identified) -> Response:
     except Busy:
         ahead = ExpectedStarts(now_us, {}, "the server is busy with other questions of this kind")
     found = await parts.controller.ask(lambda core: page_views.planned(core, ahead, owner, PLANNED_MOST))
+    for one in found["planned"]:
+        one["user"] = await parts.accounts.name_of(int(one["user"]))
     return reply(found)
 
 

@@ -14,6 +14,7 @@ class GanttHeader(_From):
 
     ids: list[str]
     programs: list[str]
+    users: list[str]
     states: list[str]
     nodes: int
     until: float
@@ -25,6 +26,9 @@ class PlannedBar(TypedDict):
 
     job: str
     program: str
+    user: str
+    size: int  # its nodes
+    share: float  # of their cores
     submitted_at: float
     start_at: float
     end_at: float  # by its requested time
@@ -48,6 +52,9 @@ class GanttColumns(NamedTuple):
     start: NDArray[Any]
     end: NDArray[Any]
     program: NDArray[Any]
+    user: NDArray[Any]
+    size: NDArray[Any]  # nodes
+    share: NDArray[Any]  # of their cores
     state: NDArray[Any]
     bar_job: NDArray[Any]
     bar_first: NDArray[Any]

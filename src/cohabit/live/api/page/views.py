@@ -108,10 +108,14 @@ def counts(state: State) -> Counts:
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def _waited(now_us: int) -> Callable[[JobLine], float]:
-    """Return the wait of a job until its start, or until now."""
+def _sorting(sort: str, now_us: int) -> Callable[[JobLine], Any]:
+    """Return what a job is sorted by: a column, its wait until its start or now, or its run time until now."""
     now_s = now_us / SECOND
-    return lambda job: (job["started_at"] or now_s) - (job["submitted_at"] or now_s)
+    if sort == "waited":
+        return lambda job: (job["started_at"] or now_s) - (job["submitted_at"] or now_s)
+    if sort == "ran":
+        return lambda job: now_s - (job["started_at"] or now_s)
+    return itemgetter(sort)
 
 
 def living_jobs(
@@ -127,7 +131,7 @@ def living_jobs(
 ) -> JobList:
     """Return a part of the waiting and running jobs, sorted; user numbers instead of names."""
     state = core.state
-    value = _waited(now_us) if sort == "waited" else itemgetter(sort)
+    value = _sorting(sort, now_us)
     rows = [row for row in state.rows.values() if owner is None or state.spec(row).user == owner]
     found = [(row, _line(state, row)) for row in rows]
     if wanted != "all":
@@ -184,12 +188,16 @@ def planned(core: SchedulerCore, ahead: ExpectedStarts, owner: int | None, most:
         if int(state.jobs[columns.STATE, state.rows[name]]) in (columns.QUEUED, columns.BLOCKED)
     ]
     known.sort(key=lambda pair: pair[0].start_us)
+    per_core = state.cluster.nodes / state.cluster.cores
     return {
         "running": {state.spec(int(row)).job_id: int(state.jobs[columns.EXPECTED, row]) / SECOND for row in own},
         "planned": [
             {
                 "job": job.job_id,
                 "program": job.program,
+                "user": str(job.user),
+                "size": len(start.nodes),
+                "share": 1.0 if job.nodes else job.processes / len(start.nodes) * per_core,
                 "submitted_at": int(state.jobs[columns.SUBMIT, state.rows[job.job_id]]) / SECOND,
                 "start_at": start.start_us / SECOND,
                 "end_at": start.end_us / SECOND,
