@@ -8,7 +8,7 @@ Each of ten exercises gets as much work as takes so many seconds here, runs alon
 itself included (`cohabit measure pairs`, halves of the cores). DIR (tests/data/own-pairs) gets pairs.csv with the noise
 of every run, pairs.csv.meta.json with the machine, and figures.json: `law` on families left out, and with two co-runs
 of each new program, beside the three baselines (`cohabit train degradation`). The same call goes on after a stop.
-tests/predict/test_own_pairs.py reads all three; figures go into docs/colocation.md.
+tests/predict/test_own_pairs.py reads all three; figures go into docs/colocation-evidence.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the slowdown of the small machine by itself when its jobs had one more property (docs/reproducing.md).
+"""Print the slowdown of the small machine by itself when its jobs had one more property (docs/papers/coscheduling.md).
 
 The paper's base values are 1.7, 12.5 and 37.1 at a load of 0.25, 0.5 and 0.75. Nothing here changes the generator: its
 numbers were fixed before anything coupled was run. With the log of ThetaGPU as an argument, print how its days vary.

@@ -5,7 +5,7 @@
 Two nodes of Slurm on this machine, a core each, with daemons that report telemetry. Control jobs run through Slurm
 while stress-ng loads the core of the first node and the disk again and again; a model is trained from that; then the
 same jobs arrive at the same instants, under the same interference, without the gate (`ce-easy`) and with it (`rush`),
-in turn. Figures are written to OUT/figures.json; docs/variability.md has those of one run.
+in turn. Figures are written to OUT/figures.json; docs/variability-evidence.md has those of one run.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ CLAIMS = {
     "`Eligible` and `SubmitLine` (Slurm 21.08 and later, last) say": "test_sacct_has_every_column_of_the_page",
     "Ctrl-C ends it early; the next run adds to what was seen": "test_shadow_is_as_the_page_says",
     "It needs the right to see all jobs, nothing else": "test_shadow_is_as_the_page_says",
-    "with the very jobs that came, with error bars": "test_shadow_is_as_the_page_says",
+    "with the jobs that were submitted, with error bars": "test_shadow_is_as_the_page_says",
     "refuses every call but squeue, sacct, sinfo and `scontrol show`": "test_shadow.py::test_nothing_is_changed",
     "if jobs that share are slower by `--slower` percent": "test_shadow.py::test_what_would_have_been",
     "so jobs share nodes by free cores, and the first that does not fit is promised a start":

@@ -12,7 +12,7 @@ from cohabit.reproduce.rush.lab import world_hash
 from cohabit.reproduce.rush.plan import Plan
 from cohabit.reproduce.tasks import Task
 
-HINDSIGHT = "hindsight: weather and learners were changed after results had been seen (docs/reproducing.md)"
+HINDSIGHT = "hindsight: weather and learners were changed after results had been seen (docs/papers/rush.md)"
 
 
 class Rush(Paper):
