@@ -119,7 +119,7 @@ def test_unmounting_under_a_running_job(place: Path) -> None:
             machinery.mount = None
             hand.apply(lambda _: [running.pid])
             assert machinery.said == [
-                "resctrl is no longer mounted: jobs run on, the cache is not divided until it is back",
+                "resctrl is no longer mounted: jobs continue, the cache is not divided until it is mounted again",
                 "resctrl is not mounted: jobs run, the cache is not divided",
             ]
             assert running.wait(0.0) is None

@@ -127,7 +127,7 @@ def test_the_verb_shares_in_the_living_controller(attacked: Attacked, ann: Accou
     assert (status, out) == (2, ""), "a store that was named must be there"
     assert "there is no profile store" in err
     status, out, err = _outcome(call)
-    assert (status, out) == (0, f"shared 1 profile of {SOLVER} from {bob.name} in the living controller\n"), err
+    assert (status, out) == (0, f"shared 1 profile of {SOLVER} from {bob.name} in the running controller\n"), err
     (shared,) = known(server, ann, "")
     assert shared["scales"] == before["scales"]
 

@@ -140,7 +140,7 @@ def refused(folder: Path, *arguments: str | Path) -> str:
         (["show", "S"], "there is no telemetry store"),
         (["show", "F"], "there is no telemetry store"),
         (["show", "D", "--last", "1h", "--since", "2020-01-01"], "do not go together"),
-        (["show", "D", "--since", "yesterday"], "'yesterday' is no point in time"),
+        (["show", "D", "--since", "yesterday"], "'yesterday' is not a time"),
         (["show", "D", "--counter", "disk.raeds"], "did you mean 'disk.reads'?"),
         (["import", "ldms", "absent.csv", "--out", "S"], "absent.csv: no such file"),
         (["import", "ldms", "F", "--out", "S"], "does not begin with the header"),

@@ -150,7 +150,7 @@ def test_runs_are_kept_with_the_window_before_and_go_on(plan: Path, tmp_path: Pa
     assert (second["added"], second["rows"]) == (2, 6)
     assert out.read_text().startswith(before), "what was there stays as it was"
     out.write_text(before + "short,1\n")
-    assert "line 6: is not a whole row" in cohabit("measure", "runs", plan, "--out", out).sentence()
+    assert "line 6: is not a complete row" in cohabit("measure", "runs", plan, "--out", out).sentence()
 
 
 def test_a_slow_round_is_not_made_up_for_in_haste(plan: Path, tmp_path: Path) -> None:

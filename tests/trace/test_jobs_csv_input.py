@@ -83,7 +83,7 @@ def test_the_columns_of_later_policies(tmp_path: Path) -> None:
         (f"{HEADER}\n1,a,4,0,9,9\n", "line 2: has 6 columns where the header has 4"),
         (f"{HEADER},user\n1,a,4,0,u\n2,a,4,0", "line 3: the last line is cut short"),
         (f"{HEADER},after\n1,a,4,0,\n2,a,4,0,5\n", "line 3, after: job 5 does not exist"),
-        (f"{HEADER},after\n1,a,4,0,2\n2,a,4,0,1\n", "line 2, after: job 1 waits for itself in a circle"),
+        (f"{HEADER},after\n1,a,4,0,2\n2,a,4,0,1\n", "line 2, after: job 1 depends on itself"),
         (f"{HEADER},after\n1,a,4,0,1\n", "line 2, after: job 1 waits for itself"),
         (f"{HEADER},alpha\n1,a,4,0,1.5\n", "line 2, alpha: '1.5' is not above 0 and at most 1"),
         (f"{HEADER},memory_mb\n1,a,4,0,-5\n", "line 2, memory_mb: '-5' is not a size in MB"),

@@ -45,7 +45,7 @@ def coscheduling(
     nodes: Annotated[
         str | None, Option(metavar="N,N,...", help="Machine sizes, in the order of the logs; else their headers.")
     ] = None,
-    pairing: Annotated[str, Option(help="What pairs jobs: vicinity, proportion or column.")] = "vicinity",
+    pairing: Annotated[str, Option(help="How jobs are paired: vicinity, proportion or column.")] = "vicinity",
     vicinity_s: Annotated[float, Option(help="vicinity: submitted less than this apart.")] = 120.0,
     proportion: Annotated[
         float | None, Option(help="proportion: share of the jobs; with vicinity at most this share.")
@@ -53,7 +53,7 @@ def coscheduling(
     days: Annotated[float, Option(help="Length of the part of the logs that is simulated.")] = 5.0,
     order: Annotated[str, Option(help="Queue order on every side.")] = "wfp",
     backfill: Annotated[str, Option(help="Backfilling on every side.")] = "easy",
-    seed: Annotated[int, Option(help="For everything random.")] = 1,
+    seed: Annotated[int, Option(help="Seed of all random numbers.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a part of your own logs under every coscheduling scheme and say which to use and what it would cost."""
@@ -94,10 +94,10 @@ def sharing(
     today: Annotated[str, Option(help="How nodes are given out now: whole or cores.")] = "whole",
     days: Annotated[float, Option(help="Length of each stretch of the log that is simulated.")] = 3.0,
     repeat: Annotated[int, Option(help="How many stretches, each with other assumed programs.")] = 5,
-    memory_gb: Annotated[float, Option(help="Memory of a node; 0: memory is not looked at.")] = 0.0,
+    memory_gb: Annotated[float, Option(help="Memory of a node; 0: memory is left out.")] = 0.0,
     ways: Annotated[int, Option(help="Ways of the last-level cache.")] = 20,
     bandwidth_gbs: Annotated[float, Option(help="Memory bandwidth of a node; 0: assumed by its cores.")] = 0.0,
-    seed: Annotated[int, Option(help="For everything random.")] = 1,
+    seed: Annotated[int, Option(help="Seed of all random numbers.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Simulate your own log under today's rule and under policies that share nodes, and say which to use.

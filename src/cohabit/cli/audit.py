@@ -15,7 +15,7 @@ from cohabit.model.errors import InputError
 
 @verb("audit", "Changes that users requested; for operators.", "cohabit audit --limit 20")
 def audit(
-    limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 50,
+    limit: Annotated[int, Option(metavar="N", help="The newest, at most this many.")] = 50,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

@@ -11,7 +11,7 @@ from cohabit.cli.declaring import Option, add_group, verb
 from cohabit.cli.options import AsJson, Server, asking
 from cohabit.model.errors import InputError
 
-OneJob = Annotated[str, Option("--job", metavar="JOB", help="Of this job only.")]
+OneJob = Annotated[str, Option("--job", metavar="JOB", help="For this job only.")]
 _WORDS = {
     "scheme": "while mates are not ready",
     "release_s": "held nodes are released every",

@@ -1,7 +1,7 @@
 """Verbs: name, help and examples in a decorator, options and arguments in the signature; both parsers read them there.
 
     @verb("queue", "Jobs that wait and run.", "cohabit queue", "cohabit queue --all")
-    def queue(limit: Annotated[int, Option(metavar="N", help="At most so many.")] = 1000, ...) -> None:
+    def queue(limit: Annotated[int, Option(metavar="N", help="At most this many.")] = 1000, ...) -> None:
 
 The light parser (light.py) handles correct calls of the most frequent verbs. Typer's (full_parser.py) handles every
 call, explains wrong ones, and prints help. Nothing here may import typer: that takes 0.1 s. Modules of such verbs do

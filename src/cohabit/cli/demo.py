@@ -32,8 +32,8 @@ KERNELS = "COHABIT_KERNELS"
 
 @verb("demo", "A tour in about a minute.", "cohabit demo --out out/demo", "cohabit demo --simulated")
 def demo(
-    out: Annotated[Path, Option(metavar="DIR", help="Where report.html goes.")] = Path("out/demo"),
-    simulated: Annotated[bool, Option("--simulated", help="Only the part without real programs.")] = False,
+    out: Annotated[Path, Option(metavar="DIR", help="File to write report.html to.")] = Path("out/demo"),
+    simulated: Annotated[bool, Option("--simulated", help="Only the simulated part.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure how programs slow each other here, run them under three policies, then do so on a simulated cluster."""

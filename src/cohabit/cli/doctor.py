@@ -20,7 +20,7 @@ MARKS = {"ok": "ok", "optional": "-", "missing": "MISSING"}
 @verb("doctor", "What this host offers, what is missing.", "cohabit doctor --json", "cohabit doctor --site site.toml")
 def doctor(
     site: Annotated[
-        Path | None, Option("--site", metavar="SITE.toml", help="What its policy needs, and what is there.")
+        Path | None, Option("--site", metavar="SITE.toml", help="Site file: what its policy needs, and what exists.")
     ] = None,
     without: Without = "",
     as_json: AsJson = False,
@@ -78,9 +78,9 @@ def _advise(findings: list[Finding]) -> None:
 
 @verb("warm-up", "Compile everything now, not at the first run.", "cohabit warm-up", "cohabit warm-up --first")
 def warm_up(
-    first: Annotated[bool, Option("--first", help="Only FCFS with EASY; others when first used.")] = False,
-    demo: Annotated[bool, Option("--demo", hidden=True, help="What `cohabit demo` needs: nothing.")] = False,
-    parts: Annotated[str, Option(hidden=True, help="Only these parts, in this process.")] = "",
+    first: Annotated[bool, Option("--first", help="Only FCFS with EASY; others on first use.")] = False,
+    demo: Annotated[bool, Option("--demo", hidden=True, help="Nothing: what `cohabit demo` needs.")] = False,
+    parts: Annotated[str, Option(hidden=True, help="Compile only these parts, in this process.")] = "",
 ) -> None:
     """Compile the kernels and the built-in orders that change with time, on two cores where there are two."""
     from cohabit.app.doctor import warming

@@ -21,7 +21,7 @@ from cohabit.model.errors import InputError
 )
 def exercise(
     name: Annotated[str | None, Argument("NAME", "Which one; --list shows them.")] = None,
-    seconds: Annotated[float | None, Option(help="About how long; 2 unless --work is given.")] = None,
+    seconds: Annotated[float | None, Option(help="Approximate run time; default 2, without --work.")] = None,
     work: Annotated[int | None, Option(metavar="N", help="Exactly N rounds, however long they take.")] = None,
     size: Annotated[float | None, Option(metavar="MB", help="Memory (or file) it works on.")] = None,
     show_list: Annotated[bool, Option("--list", help="Show all exercises and what they stress.")] = False,

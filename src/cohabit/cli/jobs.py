@@ -25,7 +25,7 @@ def show(job: OneJob, server: Server = None, as_json: AsJson = False) -> None:
 @verb("cancel", "Withdraw jobs; stop those that run.", "cohabit cancel 12 13", "cohabit cancel --all")
 def cancel(
     jobs: Annotated[list[str] | None, Argument("JOB...", "Their numbers or names.", jobs=True)] = None,
-    every: Annotated[bool, Option("--all", help="All your own that are not over.")] = False,
+    every: Annotated[bool, Option("--all", help="All your jobs that have not ended.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +63,7 @@ def requeue(jobs: Jobs, server: Server = None, as_json: AsJson = False) -> None:
 @verb("change", "Another limit or priority for a job.", "cohabit change 12 --limit 30m")
 def change(
     job: OneJob,
-    limit: Annotated[str | None, Option(metavar="T", help="A longer one needs an operator.")] = None,
+    limit: Annotated[str | None, Option(metavar="T", help="New limit; operators may raise it.")] = None,
     qos: Annotated[int | None, Option(metavar="N", help="Priority, higher first; needs an operator.")] = None,
     server: Server = None,
     as_json: AsJson = False,

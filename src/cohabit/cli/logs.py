@@ -19,8 +19,8 @@ from cohabit.model.errors import InputError
 )
 def logs(
     job: OneJob,
-    follow: Annotated[bool, Option("--follow", "-f", help="Go on until it is over.")] = False,
-    stderr: Annotated[bool, Option("--stderr", help="Its error output, if that has a file of its own.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Continue until the job ends.")] = False,
+    stderr: Annotated[bool, Option("--stderr", help="The error output, if it has its own file.")] = False,
     lines: Annotated[int | None, Option("--lines", "-n", metavar="N", help="Only the last N lines.")] = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -42,7 +42,7 @@ def logs(
             else:
                 _pass_on(pieces)
         except KeyboardInterrupt:
-            note("stopped following; the job goes on")
+            note("stopped following; the job continues")
             sys.exit(130)
 
 

@@ -71,7 +71,7 @@ def _show(document: dict[str, Any]) -> None:
     if "saving_s" in document:
         saved = 100 * document["saving_s"] / document["serial_s"]
         typer.echo(
-            f"{document['makespan_s']:.0f} s instead of {document['serial_s']:.0f} s in a row: {saved:.1f} % less"
+            f"{document['makespan_s']:.0f} s instead of {document['serial_s']:.0f} s one after the other: {saved:.1f} % less"
         )
     typer.echo(f"solved in {1000 * document['solve_s']:.1f} ms")
 

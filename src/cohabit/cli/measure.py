@@ -64,7 +64,7 @@ def pairs(
         except KeyboardInterrupt:
             document = measuring.so_far(job)
             kept = f"are finished and kept in {document['progress']}" if document["runs"] else "is finished"
-            note(f"stopped: {document['runs']} of {document['of']} runs {kept}; the same call goes on from there")
+            note(f"stopped: {document['runs']} of {document['of']} runs {kept}; the same command continues")
             if as_json:
                 show_json(document)
             sys.exit(130)
@@ -111,7 +111,7 @@ def _complain(document: dict[str, Any]) -> None:
     for one in document["failed"]:
         note(f"not measured: {one['reason']}")
     if document["failed"]:
-        note("the same call tries the missing pairs again")
+        note("the same command tries the missing pairs again")
         raise typer.Exit(1)
 
 
@@ -173,10 +173,10 @@ def runs(
     text = f"{document['rows']} runs with {document['features']} features in {document['out']}"
     show_result(document, as_json, text)
     if stopped:
-        note(f"stopped: {document['runs']} of {document['of']} runs are in {out}; the same call goes on from there")
+        note(f"stopped: {document['runs']} of {document['of']} runs are in {out}; the same command continues")
         sys.exit(130)
     if not document["complete"]:
-        note("the same call tries the missing runs again")
+        note("the same command tries the missing runs again")
         raise typer.Exit(1)
 
 
@@ -188,10 +188,10 @@ def runs(
 )
 def canary(
     ranks: Annotated[int, Option(help="MPI processes, at least 2.")] = 2,
-    size: Annotated[float, Option(metavar="MB", help="Of the token and of the data to reduce.")] = 100.0,
+    size: Annotated[float, Option(metavar="MB", help="Size of the token and of the data to reduce.")] = 100.0,
     ring: Annotated[int, Option(help="Rounds of the token.")] = 10,
     allreduce: Annotated[int, Option(help="All-reduce calls.")] = 5,
-    launcher: Annotated[str, Option(help="What starts MPI programs, with its options.")] = "mpirun",
+    launcher: Annotated[str, Option(help="Command that starts MPI programs, with options.")] = "mpirun",
     as_json: AsJson = False,
 ) -> None:
     """Feel how congested the network is: a token around a ring of MPI ranks, then an all-reduce.
@@ -219,7 +219,7 @@ def canary(
 @verb("capacity", "", "cohabit measure capacity", "cohabit measure capacity --seconds 5 --size 512 --json")
 def capacity(
     seconds: Annotated[float, Option(help="How long each number of cores streams.")] = 2.0,
-    size: Annotated[float, Option(metavar="MB", help="Of the vectors on each core; well above the cache.")] = 256.0,
+    size: Annotated[float, Option(metavar="MB", help="Size of the vectors on each core; well above the cache.")] = 256.0,
     out: Annotated[
         Path | None,
         Option(metavar="FILE", help="Where capacities of machines are kept; beside the user's profiles otherwise."),
@@ -244,7 +244,7 @@ def capacity(
     keeping.read_capacities(path)  # refuse an unusable file before anything runs
     load = busy_load()
     if load is not None:
-        note(f"the machine is busy (other work keeps {load:.1f} cores busy): the capacity will come out too small")
+        note(f"the machine is busy (other work keeps {load:.1f} cores busy): the measured capacity will be too small")
     with progress("streaming") as advance:
         points = measure_capacity(allowed_cores(), seconds, size, advance)
     document = keeping.keep_capacity(points, size, path)

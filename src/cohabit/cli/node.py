@@ -11,8 +11,8 @@ from cohabit.cli.console import note, show_json, table_of
 from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.steering import JSON
 
-FOLDER = Annotated[Path, typer.Option(metavar="DIR", help="Where prolog and epilog tell of jobs; as in those scripts.")]
-NAME = Annotated[str, typer.Option(help="What Slurm calls this node; otherwise its host name.")]
+FOLDER = Annotated[Path, typer.Option(metavar="DIR", help="Where prolog and epilog write their files; as in those scripts.")]
+NAME = Annotated[str, typer.Option(help="Slurm's name of this node; default: the host name.")]
 USUAL = Path("/run/cohabit/node")
 
 
@@ -31,14 +31,14 @@ def serve(
     name: NAME = "",
     folder: FOLDER = USUAL,
     store: Annotated[
-        str, typer.Option(help="Profiles go there: a file or postgresql://...; otherwise nothing is learned.")
+        str, typer.Option(help="Store for profiles: a file or postgresql://...; without it nothing is learned.")
     ] = "",
     orders: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the controller says how caches are divided; else the file's."),
+        typer.Option(metavar="DIR", help="Folder with the division of caches; default: the file's."),
     ] = None,
     controller: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where the controller hears nodes; else [nodes] of the file.")
+        str, typer.Option(metavar="HOST:PORT", help="Where nodes report to the controller; else [nodes] of the file.")
     ] = "",
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="This node's key (cohabit node key); else the file's.")
@@ -60,7 +60,7 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     daemon = NodeDaemon(config)
-    note(f"serving node {config.name} ({daemon.hardware}); prolog and epilog tell of jobs in {daemon.place}")
+    note(f"serving node {config.name} ({daemon.hardware}); prolog and epilog write to {daemon.place}")
     if config.controller is not None:
         note(f"runs and telemetry are reported to the controller at {config.controller.address}")
     daemon.run(stop.is_set)
@@ -110,7 +110,7 @@ def _reporting(reports: dict[str, Any] | None) -> str:
 
 @verb("key", "Make the key with which a node's daemon signs its reports.", "cohabit node key n0 --site site.toml")
 def key(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="What the manager calls the node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="The resource manager's name of the node.")],
     site: Annotated[Path, typer.Option(metavar="SITE.toml", help="The controller's file, with [nodes].")],
     new: Annotated[bool, typer.Option("--new", help="Replace the key the node has.")] = False,
     as_json: JSON = False,
@@ -125,4 +125,4 @@ def key(
     if as_json:
         show_json({"node": node, "file": str(file)})
         return
-    typer.echo(f"{file}: the key of node {node}. Copy it there, for root only, and attach anew")
+    typer.echo(f"{file}: the key of node {node}. Copy it there, for root only, and attach again")

@@ -18,23 +18,23 @@ MOST_JOBS = 8
     "nodes",
     "Nodes, and the jobs on them.",
     "cohabit nodes",
-    "cohabit nodes --drain 0     (its jobs go on, no new ones start there)",
+    "cohabit nodes --drain 0     (its jobs continue, no new ones start there)",
     "cohabit nodes --resume 0",
     "cohabit nodes --reserve cooling --nodes 3-5 --from +2h --for 1h     (no job starts that would run into it)",
     "cohabit nodes --unreserve cooling",
 )
 def nodes(
-    drain: Annotated[list[str] | None, Option(metavar="NODE", help="Start nothing new there; operators.")] = None,
-    resume: Annotated[list[str] | None, Option(metavar="NODE", help="Use it again; operators.")] = None,
+    drain: Annotated[list[str] | None, Option(metavar="NODE", help="Start no new jobs there; operators.")] = None,
+    resume: Annotated[list[str] | None, Option(metavar="NODE", help="Use this node again; operators.")] = None,
     reserve: Annotated[
         str | None, Option(metavar="NAME", help="Close nodes for a time, under a name; operators.")
     ] = None,
-    on: Annotated[str | None, Option("--nodes", metavar="LIST", help="Which ones: 3-5,8.")] = None,
+    on: Annotated[str | None, Option("--nodes", metavar="LIST", help="The nodes: 3-5,8.")] = None,
     begin: Annotated[
         str | None, Option("--from", metavar="WHEN", help="+2h, or 2026-01-31T12:00; default: now.")
     ] = None,
     length: Annotated[str | None, Option("--for", metavar="TIME", help="How long: 1h.")] = None,
-    unreserve: Annotated[str | None, Option(metavar="NAME", help="Open them again; operators.")] = None,
+    unreserve: Annotated[str | None, Option(metavar="NAME", help="Delete the window and open its nodes; operators.")] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,7 +99,7 @@ def _when(text: str) -> float:
             return time.time() + duration_s("--from", text[1:])
         return time.time() if text == "now" else datetime.fromisoformat(text).timestamp()
     except (ValueError, InputError):
-        raise InputError(f"{text!r} is no point in time", "--from", "write +2h or 2026-01-31T12:00") from None
+        raise InputError(f"{text!r} is not a time", "--from", "write +2h or 2026-01-31T12:00") from None
 
 
 def _window_record(one: dict[str, Any]) -> dict[str, str]:

@@ -27,12 +27,12 @@ Server = Annotated[
 ]
 AsRoot = Annotated[
     bool,
-    Option("--as-root", help="As root: the controller keeps root's rights. A security hole in it gives them away."),
+    Option("--as-root", help="As root: the controller keeps root's rights. A vulnerability in it gives them away."),
 ]
 Without = Annotated[
     str, Option("--without", metavar="NEED,...", help="Run the policy without these needs (`cohabit doctor --site`).")
 ]
-UntilIdle = Annotated[bool, Option("--until-idle", help="Leave when no job waits or runs.")]
+UntilIdle = Annotated[bool, Option("--until-idle", help="Exit when no job waits or runs.")]
 AsJson = Annotated[bool, Option("--json", help="One JSON document on stdout.")]
 Store = Annotated[
     str | None,
@@ -206,7 +206,7 @@ def instant_s(option: str, text: str | None) -> float | None:
     try:
         return time.time() - duration_s(option, text)
     except InputError:
-        raise InputError(f"{text!r} is no point in time", option, "write 24h, 7d or 2026-01-31T12:00") from None
+        raise InputError(f"{text!r} is not a time", option, "write 24h, 7d or 2026-01-31T12:00") from None
 
 
 def names_of(text: str) -> tuple[str, ...]:

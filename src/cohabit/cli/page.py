@@ -13,7 +13,7 @@ from cohabit.cli.options import AsJson, Server, asking
 
 @verb("page", "The scheduler in your browser.", "cohabit page", "cohabit page --open")
 def page(
-    browser: Annotated[bool, Option("--open", help="Open it here as well.")] = False,
+    browser: Annotated[bool, Option("--open", help="Also open the browser here.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -31,7 +31,7 @@ def page(
     if browser and not open_privately(made["url"]):
         note("no browser here; open the link yourself")
     if made["good_for_s"] is None:
-        note("it asks for the token you were given")
+        note("the page asks for your token")
 
 
 def open_privately(link: str) -> bool:

@@ -50,12 +50,12 @@ def place(
     store: Store = None,
     nodes: Annotated[int, Option("--nodes", metavar="N", help="With --programs: how many nodes; 2 otherwise.")] = 2,
     scheme: Annotated[str, Option(help="baseline, part-only, place-only, place-only-direct or shepherd.")] = "shepherd",
-    seed: Annotated[int, Option(help="Where all chance comes from.")] = 1,
+    seed: Annotated[int, Option(help="Seed of all random numbers.")] = 1,
     swaps: Annotated[int | None, Option(metavar="K", help="Swaps to try; 256 per program otherwise.")] = None,
     budget_s: Annotated[float | None, Option("--budget-s", metavar="T", help="Search for T seconds instead.")] = None,
-    restarts: Annotated[int, Option(help="Independent searches of K swaps each; the best is taken.")] = 1,
+    restarts: Annotated[int, Option(help="Independent searches of K swaps each; the best counts.")] = 1,
     workers: Annotated[int | None, Option(help="Searches at a time; all cores otherwise.")] = None,
-    start: Annotated[str, Option(help="random, or utility: the needy spread over the nodes.")] = "random",
+    start: Annotated[str, Option(help="random, or utility: programs that need most cache apart.")] = "random",
     objective: Annotated[str, Option(help="weighted (speedup) or harmonic (mean).")] = "weighted",
     ways: Ways = None,
     min_ways: MinWays = None,
@@ -157,7 +157,7 @@ def _show(document: dict[str, Any], mix: Mix) -> None:
     if document["swaps"]:
         known = 100 * document["memo_hit_rate"]
         typer.echo(
-            f"{document['swaps']:,} swaps at {document['swap_us']:.1f} us each, {known:.0f} % of the nodes looked at "
+            f"{document['swaps']:,} swaps at {document['swap_us']:.1f} us each, {known:.0f} % of the nodes evaluated "
             f"were known; {document['solve_s']:.2f} s in all"
         )
 

@@ -31,7 +31,7 @@ def predict(
         str, Option(metavar="KIND", help="What targets are: percent (slower), time, latency or throughput.")
     ] = "percent",
     average: Annotated[bool, Option("--average", help="Average repeated pairs even if they contradict.")] = False,
-    library: Annotated[bool, Option("--library", help="Ask the stored scikit-learn object, to compare.")] = False,
+    library: Annotated[bool, Option("--library", help="Use the stored scikit-learn object, to compare.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict by how many percent each application slows beside the other, or whether each run will vary.

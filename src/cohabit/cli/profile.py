@@ -24,9 +24,9 @@ from cohabit.model.errors import InputError
 )
 def profile(
     command: Annotated[list[str], Argument("-- COMMAND...", "The program and its arguments.")],
-    processes: Annotated[int, Option("-n", help="Cores it gets, one for each of its processes.")] = 1,
-    program: Annotated[str, Option(metavar="NAME", help="What to call it; the file's name otherwise.")] = "",
-    repeats: Annotated[int, Option(min=1, help="Runs for the time.")] = 1,
+    processes: Annotated[int, Option("-n", help="Number of processes, with one core each.")] = 1,
+    program: Annotated[str, Option(metavar="NAME", help="Its name; default: the file's name.")] = "",
+    repeats: Annotated[int, Option(min=1, help="Runs to measure the time.")] = 1,
     curve: Annotated[
         str,
         Option(
@@ -79,7 +79,7 @@ def profile(
         known, why = keep(kept, found)
         document = profiling.account(known, found, why, kept.where)
     if why:
-        note(f"{found.program} has changed ({why}): its profile starts afresh")
+        note(f"{found.program} has changed ({why}): its profile starts again")
     if estimate := profiling.estimate_note(found):
         note(estimate)
     show_result(document, as_json, _show)

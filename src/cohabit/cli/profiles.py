@@ -38,8 +38,8 @@ File = Annotated[
 ]
 Cores = Annotated[int, Option("--cores", help="Cores of a node, where the source does not say.")]
 Ways = Annotated[int, Option("--ways", help="Cache ways of a node, where the source does not say.")]
-Model = Annotated[str | None, Option("--model", metavar="MODEL", help="Judge co-runs by it, where no controller does.")]
-Owner = Annotated[str | None, Option("--owner", metavar="USER", help="Of this user (name or number), or `shared`.")]
+Model = Annotated[str | None, Option("--model", metavar="MODEL", help="Predict with this model, without a controller.")]
+Owner = Annotated[str | None, Option("--owner", metavar="USER", help="Owner: a user (name or number), or `shared`.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -111,7 +111,7 @@ def show(
     store: Store = None,
     alpha: Annotated[float, Option(help="Share of its speed that a job must keep.")] = 0.9,
     scale: Annotated[int, Option(help="The scale whose curves and steps are shown.")] = 1,
-    processes: Annotated[int | None, Option(help="Estimate for so many processes.")] = None,
+    processes: Annotated[int | None, Option(help="Estimate for this number of processes.")] = None,
     owner: Owner = None,
     model: Model = None,
     server: Server = None,
@@ -232,7 +232,7 @@ def export(
 @verb("share", "", "cohabit profiles share MG --from ann")
 def share(
     program: Annotated[str, Argument("PROGRAM", "Its name, as in the list.")],
-    user: Annotated[str, Option("--from", metavar="USER", help="Whose profile: a name or a number.")],
+    user: Annotated[str, Option("--from", metavar="USER", help="Owner of the profile: a name or a number.")],
     store: Store = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -259,7 +259,7 @@ def share(
         done = {"in_store": kept, "in_controller": living, "store": where}
         show_json({"program": program, "from": user, "owner": owner, **done})
         return
-    for count, place in ((kept, where), (living, "the living controller")):
+    for count, place in ((kept, where), (living, "the running controller")):
         if count:
             typer.echo(f"shared {counted(count, 'profile')} of {program} from {user} in {place}")
 
@@ -392,7 +392,7 @@ def _show(one: Described, scale: int, account: dict[str, Any]) -> None:
     table(f"To keep {100 * account['alpha']:g} % of the speed, {account['for_processes']} processes", heads, rows)
     steps = next((row["steps"] for row in account["by_scale"] if row["scale"] == scale), None)
     if steps is None:
-        typer.echo("What it needs cannot be said yet: the time or the curves have not been measured.")
+        typer.echo("Its needs are not known yet: the time or the curves have not been measured.")
     else:
         typer.echo(f"The estimate at scale {scale}, step by step:")
         for number, step in enumerate(steps, 1):

@@ -31,7 +31,7 @@ def prune(
     place: Annotated[
         Path | None, Argument("[PLACE|SITE.toml]", "Of a controller that may be stopped; else the running one.")
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be removed, and its size.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be removed, and its size.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

@@ -33,12 +33,12 @@ LESS = ("limit", "nodes", "waited", "program", "cores", "ran")  # left out first
     "cohabit queue --user ann --state failed",
 )
 def queue(
-    every: Annotated[bool, Option("--all", "-a", help="Also those that are over.")] = False,
+    every: Annotated[bool, Option("--all", "-a", help="Also jobs that have ended.")] = False,
     user: Annotated[str, Option(metavar="NAME", help="Only jobs of this user.")] = "",
     state: Annotated[
         str, Option(metavar="STATE", help="queued, held, running, finished, done, failed, killed, ...")
     ] = "",
-    limit: Annotated[int, Option(metavar="N", help="At most so many, the newest.")] = 1000,
+    limit: Annotated[int, Option(metavar="N", help="The newest, at most this many.")] = 1000,
     expected: Annotated[
         bool, Option("--expected", help=f"When waiting jobs start, also of more than {SHORT}, and with --json.")
     ] = False,
@@ -65,7 +65,7 @@ def queue(
         show_json({"jobs": jobs, "more": more})
         return
     if not jobs:
-        echo("no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows those that are over"))
+        echo("no jobs" + ("" if every or state else " wait or run; `cohabit queue --all` shows ended jobs"))
         return
     now = time.time()
     rows = [row_of(_with_start(job, starts, now), now) for job in folded(jobs)]

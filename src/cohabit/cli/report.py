@@ -33,10 +33,10 @@ FORMS = ("json", "csv", "sacct")
 )
 def report(
     since: Annotated[str | None, Option(metavar="WHEN", help="24h (ago), or 2026-01-31T12:00.")] = None,
-    until: Annotated[str | None, Option(metavar="WHEN", help="Likewise; now otherwise.")] = None,
+    until: Annotated[str | None, Option(metavar="WHEN", help="The same; default: now.")] = None,
     user: Annotated[str, Option(metavar="NAME", help="Only jobs of this user.")] = "",
     form: Annotated[str | None, Option("--format", metavar="FORM", help="csv, sacct or json.")] = None,
-    output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="Where that goes.")] = None,
+    output: Annotated[Path | None, Option("-o", "--output", metavar="FILE", help="File to write.")] = None,
     out: Annotated[Path | None, Option(metavar="DIR", help="Write summary.json, jobs.csv, report.html.")] = None,
     server: Server = None,
     as_json: AsJson = False,

@@ -31,17 +31,17 @@ ANSWERS = "answers.jsonl"  # of finished experiments: a run that was stopped goe
 )
 def reproduce(
     paper: Annotated[str, Argument("PAPER", "sns, shepherd, colocation, rush, coscheduling, joint or all.")],
-    seed: Annotated[int, Option(help="Where all chance comes from; 0 to 99 are for development.")] = 1,
+    seed: Annotated[int, Option(help="Seed of all random numbers; 0 to 99 are for development.")] = 1,
     quick: Annotated[bool, Option("--quick", help="Every row, fewer repeats, in a minute or two.")] = False,
     out: Annotated[
-        Path | None, Option(metavar="DIR", help="Write rows.json, rows.csv and report.html; if stopped, go on there.")
+        Path | None, Option(metavar="DIR", help="Write rows.json, rows.csv and report.html; if stopped, the same command continues.")
     ] = None,
     salt: Annotated[str | None, Option(help="Evaluation seeds from this text; else COHABIT_EVALUATION_SALT.")] = None,
     programs: Annotated[str, Option(help="catalogue, or hidden: programs not seen in development.")] = "catalogue",
     sensitivity: Annotated[
         bool, Option("--sensitivity", help="Also vary every assumed parameter by half, up and down.")
     ] = False,
-    workers: Annotated[int | None, Option(help="Processes; all cores otherwise.")] = None,
+    workers: Annotated[int | None, Option(help="Number of processes; default: all cores.")] = None,
     every: Annotated[bool, Option("--all", help="The table of all rows, with intervals and bands.")] = False,
     as_json: AsJson = False,
 ) -> None:

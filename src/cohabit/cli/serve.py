@@ -119,7 +119,7 @@ async def serve_until(
         await first_of(stop.wait(), service.failed(), *idle)
     except BackendError as error:  # no job can be run any more: shut down cleanly
         await service.close()
-        note(f"{error}; start it again, jobs that run go on")
+        note(f"{error}; start it again; running jobs continue")
         raise typer.Exit(1) from error
     found = await result(service)
     await service.close()

@@ -41,9 +41,9 @@ def simulate(
     order: Annotated[str | None, Option(help="Queue order by name, or a .py file with scores().")] = None,
     backfill: Annotated[str | None, Option(help="none, easy, conservative, first-fit or a depth.")] = None,
     backfill_order: Annotated[str | None, Option(help="Order in which jobs may overtake.")] = None,
-    placement: Annotated[str | None, Option(help="Where jobs go; `cohabit policies` lists them.")] = None,
+    placement: Annotated[str | None, Option(help="Placement: see `cohabit policies`.")] = None,
     policy: Annotated[str | None, Option(help="A bundle by name; see `cohabit policies`.")] = None,
-    seed: Annotated[int | None, Option(help="For everything random.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of all random numbers.")] = None,
     out: Annotated[
         Path | None, Option(metavar="DIR", help="Write summary.json, jobs.csv, jobs.parquet, report.html.")
     ] = None,

@@ -56,10 +56,10 @@ def shadow(
     site: SITE,
     how_long: Annotated[str, typer.Option("--for", help="How long to watch, such as 90s, 2h or 3d.")] = "1h",
     slower_pct: Annotated[
-        float, typer.Option("--slower", help="Pessimistic case: jobs that share are so much slower (percent).")
+        float, typer.Option("--slower", help="Pessimistic case: slowdown of jobs that share, in percent.")
     ] = 10.0,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.html", help="Draw Slurm and the policy side by side.")
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Write pictures of Slurm and the policy.")
     ] = None,
     as_json: JSON = False,
 ) -> None:
@@ -86,11 +86,11 @@ def shadow(
         typer.echo(f"{case.replace('_', ', ')}: wait {wait['mean']:+.1f} s against Slurm{bounds}")
     if found["start_latency_s"]:
         took = f"{found['start_latency_s']:g} s"
-        typer.echo(f"Slurm took {took} to begin jobs that could begin at once; the policy's starts are given as much")
+        typer.echo(f"Slurm took {took} to start jobs that could start at once; the policy's starts get the same latency")
     typer.echo(
         f"{found['would_share']} jobs would have shared nodes (pessimistic: each {found['slower_pct']:g} % slower); "
-        f"{found['left_to_slurm']} would have been left to Slurm; {found['still_going']} were not over; "
-        f"{found['not_watched']} were submitted before the watch began, and only take nodes"
+        f"{found['left_to_slurm']} would have been left to Slurm; {found['still_going']} had not ended; "
+        f"{found['not_watched']} were submitted before the watch began and only occupy nodes"
     )
     show_gains(found, "under Slurm", f"{name}, pessimistic")
     typer.echo(found["verdict"])

@@ -135,7 +135,7 @@ def _say_reloaded(found: dict[str, Any]) -> None:
     for said in found["remarks"]:
         note(said)
     if not found["changed"]:
-        typer.echo(f"policy {found['policy']} goes on: nothing else in the file has changed{told}")
+        typer.echo(f"policy {found['policy']} stays: nothing else in the file has changed{told}")
         return
     same = found["was"] == found["policy"].partition(" ")[0]
     policy = f"other keys of policy {found['policy']}" if same else f"policy {found['was']} -> {found['policy']}"
@@ -177,7 +177,7 @@ def _say(steered: Steered, handed: Handed | None, as_json: bool) -> None:
             }
         )
     elif handed is None:
-        typer.echo("the lease runs: nothing was done")
+        typer.echo("the lease has not ended: nothing was done")
     else:
         mates = f"; {len(handed.to_owners)} with mates are held for their owners" if handed.to_owners else ""
         others = f"; {len(handed.left_held)} stay held, as others held them" if handed.left_held else ""
@@ -213,7 +213,7 @@ async def _attach(site: SteeredSite, held: Held | None, asked_s: float) -> dict[
         await service.open()
     except SwitchedOff:
         await service.link.close()
-        note(f"`cohabit {site.word} detach` was typed while it was starting: nothing is steered")
+        note(f"`cohabit {site.word} detach` was run while it was starting: nothing is steered")
         return {"switched_off": True, "calls": service.backend.manager.made}
     if service.changed is not None:
         note(f"the site file has changed since the last attach: {service.changed}")
@@ -224,7 +224,7 @@ async def _attach(site: SteeredSite, held: Held | None, asked_s: float) -> dict[
         await first_of(stop.wait(), service.until_off())
     except LauncherGone as error:  # nothing can be steered any more: shut down cleanly
         await service.close()
-        note(f"{error}; start it again, jobs that run go on")
+        note(f"{error}; start it again; running jobs continue")
         raise typer.Exit(1) from error
     await service.close()
     return {"switched_off": service.switched_off, "calls": service.backend.manager.made}

@@ -45,15 +45,15 @@ def register(app: "typer.Typer") -> None:
 
 def submit(
     command: Annotated[list[str], Argument("-- COMMAND...", "What to run, or a script.", command=True)],
-    processes: Annotated[int, Option("-n", "--processes", metavar="P", help="Cores it is to have.")] = 1,
+    processes: Annotated[int, Option("-n", "--processes", metavar="P", help="Number of cores.")] = 1,
     nodes: Annotated[int, Option(metavar="N", help="Whole nodes instead of cores.")] = 0,
     limit: Annotated[str, Option(metavar="T", help="Killed after this: 90s, 15m, 2h, 1-00:00:00.")] = "1h",
     mem: Annotated[str, Option(metavar="MB", help="Memory for each process: 512, or 4G.")] = "0",
-    program: Annotated[str, Option(metavar="NAME", help="What it is; runs of one name are learned from.")] = "",
-    name: Annotated[str | None, Option(metavar="NAME", help="Call the job this instead of a number.")] = None,
-    alpha: Annotated[float, Option(metavar="A", help="Share of its solo speed to keep beside others.")] = 0.0,
-    exclusive: Annotated[bool, Option("--exclusive", help="No other job on its nodes.")] = False,
-    single_node: Annotated[bool, Option("--single-node", help="It cannot span nodes.")] = False,
+    program: Annotated[str, Option(metavar="NAME", help="Program name, under which profiles are learned.")] = "",
+    name: Annotated[str | None, Option(metavar="NAME", help="Name of the job instead of a number.")] = None,
+    alpha: Annotated[float, Option(metavar="A", help="Share of its speed alone to keep beside others.")] = 0.0,
+    exclusive: Annotated[bool, Option("--exclusive", help="Nodes without other jobs.")] = False,
+    single_node: Annotated[bool, Option("--single-node", help="The job cannot span nodes.")] = False,
     after: Annotated[str, Option(metavar="JOB,...", help="Start when these have ended well.")] = "",
     after_any: Annotated[bool, Option("--after-any", help="With --after: however they ended.")] = False,
     array: Annotated[str | None, Option(metavar="A-B[%K]", help="A job for every number; K at once.")] = None,
@@ -66,26 +66,26 @@ def submit(
     group: Annotated[str | None, Option(metavar="NAME@DOMAIN,...", help="Start together in these domains.")] = None,
     workload_type: Annotated[str, Option(metavar="T", help="compute, network or io.")] = "",
     skip_threshold: Annotated[int, Option(metavar="K", help="Maximum delays by the variability gate.")] = -1,
-    reprofile: Annotated[bool, Option("--reprofile", help="It has changed: forget what was measured.")] = False,
-    partition: Annotated[str, Option(metavar="NAME", help="Nodes it may use.")] = "",
-    account: Annotated[str | None, Option("-A", "--account", metavar="NAME", help="What it is charged to.")] = None,
-    qos: Annotated[int | None, Option(metavar="N", help="Priority; higher first, where you may.")] = None,
+    reprofile: Annotated[bool, Option("--reprofile", help="The program changed: forget its measurements.")] = False,
+    partition: Annotated[str, Option(metavar="NAME", help="Partition of nodes it may use.")] = "",
+    account: Annotated[str | None, Option("-A", "--account", metavar="NAME", help="Account to charge.")] = None,
+    qos: Annotated[int | None, Option(metavar="N", help="New priority; higher goes first.")] = None,
     hold: Annotated[bool, Option("--hold", help="Do not start before `cohabit release`.")] = False,
     no_requeue: Annotated[bool, Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
     output: Annotated[
-        str, Option("--output", "-o", metavar="FILE", help="Its output; %j: job, %a: member. Else for `logs`.")
+        str, Option("--output", "-o", metavar="FILE", help="File for output (%j job, %a member); default: for `logs`.")
     ] = "",
-    error: Annotated[str, Option("--error", "-e", metavar="FILE", help="Its error output; else with the output.")] = "",
-    chdir: Annotated[str | None, Option(metavar="DIR", help="Run there; else here.")] = None,
+    error: Annotated[str, Option("--error", "-e", metavar="FILE", help="File for errors; default: with the output.")] = "",
+    chdir: Annotated[str | None, Option(metavar="DIR", help="Working folder; default: this one.")] = None,
     export: Annotated[
-        str | None, Option(metavar="NAME,...|ALL", help="More of the environment; NAME=VALUE sets.")
+        str | None, Option(metavar="NAME,...|ALL", help="More variables: ALL, NAME or NAME=VALUE.")
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say when and where it would start.")] = False,
-    wait: Annotated[bool, Option("--wait", help="Until it is over; exit status 1 unless it is done.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show when and where it would start.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait for its end; exit status 1 unless it ended well.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Hand in a job. It is safe when this returns: it runs even if the scheduler is restarted meanwhile."""
+    """Submit a job. It is safe when this returns: it runs even if the scheduler is restarted meanwhile."""
     from cohabit.app.client import submission as making
 
     document: dict[str, Any] = _what_runs(command, framework, chdir, output, error) | {

@@ -23,7 +23,7 @@ def sweep(
     source: Annotated[Path, Argument("SCENARIO.toml|TRACE", "What to run.")],
     vary: Annotated[list[str], Option(metavar="key=v1,v2,...", help="A setting and its values; may be repeated.")],
     nodes: Annotated[int | None, Option(help="Machine size; otherwise the file's.")] = None,
-    workers: Annotated[int | None, Option(help="Processes; all cores otherwise.")] = None,
+    workers: Annotated[int | None, Option(help="Number of processes; default: all cores.")] = None,
     dask: Annotated[str | None, Option(metavar="ADDRESS", help="Run on an existing Dask cluster.")] = None,
     out: Annotated[Path | None, Option(metavar="DIR", help="Write sweep.csv and summary.json.")] = None,
     as_json: AsJson = False,

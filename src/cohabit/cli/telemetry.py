@@ -43,8 +43,8 @@ def register(app: typer.Typer) -> None:
 @verb("collect", "", "cohabit telemetry collect --out telemetry --interval 10s --duration 30m")
 def collect(
     out: Out,
-    interval: Annotated[str, Option(metavar="TIME", help="Between two samples.")] = "10s",
-    duration: Annotated[str | None, Option(metavar="TIME", help="Until Ctrl-C otherwise.")] = None,
+    interval: Annotated[str, Option(metavar="TIME", help="Time between two samples.")] = "10s",
+    duration: Annotated[str | None, Option(metavar="TIME", help="Stop after this; default: at Ctrl-C.")] = None,
     window: Annotated[str, Option(metavar="TIME", help="Length of a window, a multiple of 30 s.")] = "5m",
     keep: Keep = "7d",
     node: Annotated[str | None, Option(metavar="NAME", help="This node's name; the host name otherwise.")] = None,
@@ -85,12 +85,12 @@ def collect(
 @verb("show", "", "cohabit telemetry show telemetry --last 2h --counter disk")
 def show(
     store: Annotated[Path, Argument("FOLDER", "The store.")],
-    last: Annotated[str | None, Option(metavar="TIME", help="Of so long before --until; an hour otherwise.")] = None,
-    since: Annotated[str | None, Option(metavar="WHEN", help="2026-01-31T12:00, UTC unless it says.")] = None,
-    until: Annotated[str | None, Option(metavar="WHEN", help="The newest window otherwise.")] = None,
-    node: Annotated[list[str] | None, Option(metavar="NAME", help="Only this one; may be given again.")] = None,
+    last: Annotated[str | None, Option(metavar="TIME", help="This long before --until; default an hour.")] = None,
+    since: Annotated[str | None, Option(metavar="WHEN", help="2026-01-31T12:00; UTC unless a zone is given.")] = None,
+    until: Annotated[str | None, Option(metavar="WHEN", help="Default: the newest window.")] = None,
+    node: Annotated[list[str] | None, Option(metavar="NAME", help="Only this node; may be repeated.")] = None,
     counter: Annotated[
-        list[str] | None, Option(metavar="NAME", help="disk, disk.reads, ...; may be given again.")
+        list[str] | None, Option(metavar="NAME", help="disk, disk.reads, ...; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -124,10 +124,10 @@ def import_(
     place: Annotated[str, Argument("FILE|URL", "A store_csv file (also .gz, .xz), or a server.")],
     out: Out,
     source: Annotated[
-        str | None, Option(metavar="NAME", help="ldms: sysclassib, opa_info, lustre2_client, ... if it is not clear.")
+        str | None, Option(metavar="NAME", help="ldms: sysclassib, opa_info, lustre2_client, ... if ambiguous.")
     ] = None,
-    last: Annotated[str, Option(metavar="TIME", help="prometheus: so much time up to --until.")] = "1h",
-    until: Annotated[str | None, Option(metavar="WHEN", help="prometheus: up to then; now otherwise.")] = None,
+    last: Annotated[str, Option(metavar="TIME", help="prometheus: this long up to --until.")] = "1h",
+    until: Annotated[str | None, Option(metavar="WHEN", help="prometheus: end; default now.")] = None,
     step: Annotated[str, Option(metavar="TIME", help="prometheus: between two samples.")] = "60s",
     keep: Keep = "7d",
     as_json: AsJson = False,
@@ -170,7 +170,7 @@ def _moment(option: str, text: str) -> int:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"{option} {text!r} is no point in time", "", "write 2026-01-31T12:00") from None
+        raise InputError(f"{option} {text!r} is not a time", "", "write 2026-01-31T12:00") from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1e6)
 
 

@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
 @verb("add", "", "cohabit token add --label laptop --expires 30d")
 def add(
     user: Annotated[str | None, Option(metavar="NAME", help="For another user; administrators.")] = None,
-    label: Annotated[str, Option(metavar="TEXT", help="What it is for.")] = "",
-    expires: Annotated[str, Option(metavar="T", help="Good for so long.")] = "90d",
+    label: Annotated[str, Option(metavar="TEXT", help="A label.")] = "",
+    expires: Annotated[str, Option(metavar="T", help="Time until it expires.")] = "90d",
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -69,7 +69,7 @@ def list_(server: Server = None, as_json: AsJson = False) -> None:
 @verb("rotate", "", "cohabit token rotate 3f9c11ab04de --overlap 1h")
 def rotate(
     token: Token,
-    overlap: Annotated[str, Option(metavar="T", help="The old one goes on for so long.")] = "1d",
+    overlap: Annotated[str, Option(metavar="T", help="The old one stays valid for this time.")] = "1d",
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

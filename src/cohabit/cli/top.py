@@ -39,8 +39,8 @@ WIDE = 80  # columns of a screen with room for bars
     "cohabit top --once",
 )
 def top(
-    every: Annotated[str, Option(metavar="T", help="Between two looks.")] = "1s",
-    once: Annotated[bool, Option("--once", help="Show it once and leave.")] = False,
+    every: Annotated[str, Option(metavar="T", help="Time between two updates.")] = "1s",
+    once: Annotated[bool, Option("--once", help="Show it once and exit.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

@@ -42,7 +42,7 @@ def degradation(
     quantile: Annotated[
         float | None, Option(metavar="Q", help="Raise predictions until this share of pairs keeps its promise.")
     ] = None,
-    seed: Annotated[int, Option(help="Of folds and learners.")] = 0,
+    seed: Annotated[int, Option(help="Seed of folds and learners.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Learn by how much an application slows beside another, from the counters both had alone.
@@ -112,7 +112,7 @@ def variability(
     until: Annotated[
         float | None, Option(metavar="S", help="Learn from runs that began before; judge later ones blind.")
     ] = None,
-    seed: Annotated[int, Option(help="Of folds and learners.")] = 0,
+    seed: Annotated[int, Option(help="Seed of folds and learners.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Learn whether a run would take unusually long, from what the counters said before it began.
@@ -150,7 +150,7 @@ def _show_variability(document: dict[str, Any]) -> None:
     table(title, ["model, all columns", "F1 unseen applications", "F1 unseen runs"], rows)
     kept = document["features_kept"]
     typer.echo(
-        f"{document['model']} with {len(kept)} of {document['columns']} columns, chosen anew in every fold: F1 "
+        f"{document['model']} with {len(kept)} of {document['columns']} columns, chosen again in every fold: F1 "
         f"{_number(document['f1_grouped'])} on unseen applications, {_number(document['f1_stratified'])} on unseen runs"
     )
     names = document["classes"]

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 )
 def up(
     nodes: Annotated[
-        str | None, Option(metavar="N", help="The whole machine is one; N: split it; l3: by cache.")
+        str | None, Option(metavar="N", help="N nodes; machine: one; l3: one for each L3 cache.")
     ] = None,
-    policy: Annotated[str | None, Option(metavar="NAME", help="See `cohabit policies`; else cohabit.")] = None,
-    listen: Annotated[str | None, Option(metavar="HOST:PORT", help="Also for callers elsewhere, with tokens.")] = None,
+    policy: Annotated[str | None, Option(metavar="NAME", help="A name of `cohabit policies`; default cohabit.")] = None,
+    listen: Annotated[str | None, Option(metavar="HOST:PORT", help="Also listen for remote callers, with tokens.")] = None,
     place: Annotated[
-        Path | None, Option(metavar="DIR", help="Keeps its jobs; else ~/.local/state/cohabit (root: /var/lib/).")
+        Path | None, Option(metavar="DIR", help="Its folder; default ~/.local/state/cohabit (root: /var/lib/).")
     ] = None,
     root_jobs: Annotated[bool, Option("--root-jobs", help="Run jobs of root, too (in a new place).")] = False,
     without: Without = "",
@@ -88,7 +88,7 @@ def _greeting(service: Service, _new: int, site: Site, at_home: bool, held: Held
         *addresses(service),
         f"now, in another terminal{as_whom}: cohabit submit{server} -- sleep 60",
         f"in a browser: cohabit page{server}",
-        "Ctrl-C ends this; jobs that run go on, and the next `cohabit up` finds them",
+        "Ctrl-C ends this; running jobs continue, and the next `cohabit up` finds them",
     ]
 
 

@@ -25,9 +25,9 @@ from cohabit.model.errors import InputError
 def view(
     folders: Annotated[list[Path], Argument("DIR...", "Written by simulate or compare --out.")],
     report: Annotated[bool, Option("--report", help="Open report.html instead of the page.")] = False,
-    port: Annotated[int, Option(metavar="N", min=0, max=65535, help="On loopback; else any free one.")] = 0,
+    port: Annotated[int, Option(metavar="N", min=0, max=65535, help="Port on loopback; default: any free one.")] = 0,
     no_open: Annotated[bool, Option("--no-open", help="Only print the link.")] = False,
-    as_json: Annotated[bool, Option("--json", help="Only say where the report is.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Only print the path of the report.")] = False,
 ) -> None:
     """Serve the page over finished runs on this machine until Ctrl-C; it is read-only."""
     pages = [folder for folder in folders if (folder / "jobs.parquet").is_file()]

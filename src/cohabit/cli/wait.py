@@ -40,12 +40,12 @@ def wait_for(client: "Client", names: list[str], patience_s: float | None, as_js
                 ran = ran_s(view, time.time())
                 echo(f"job {view['job']}: {outcome(view)}" + (f" after {span(ran)}" if ran is not None else ""))
     except KeyboardInterrupt:
-        note("stopped waiting; the jobs go on")
+        note("stopped waiting; the jobs continue")
         sys.exit(130)
     waiting = [view["job"] for view in views if view["state"] not in OVER]
     if as_json:
         show_json({"jobs": views, "timed_out": waiting})
     if waiting:
-        note(f"still not over after {span(patience_s)}: {', '.join(waiting)}")
+        note(f"not ended after {span(patience_s)}: {', '.join(waiting)}")
     if any(view["state"] != "done" for view in views):
         raise SystemExit(1)

@@ -85,7 +85,7 @@ def _why_in_run(job: str, run: Path, as_json: bool) -> None:
 
 def _say_left_out(more: int) -> None:
     if more > 0:
-        typer.echo(f"  ({more} more change{'s' if more > 1 else ''} on the way; all of them with --json)")
+        typer.echo(f"  ({more} more change{'s' if more > 1 else ''} in between; --json has all of them)")
 
 
 def _condensed(reasons: list[dict[str, Any]]) -> list[dict[str, Any]]:

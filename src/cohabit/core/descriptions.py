@@ -116,7 +116,7 @@ class Wishes:
     def __init__(self) -> None:
         self._distinct: dict[Takes, int] = {}  # what is taken on a node, in the order of first use
         self._known: dict[int, tuple[tuple[int, int, int], ...]] = {}  # by number: (number, nodes, place in `distinct`)
-        self._table: NDArray[np.int64] | None = None  # all of them as an array; None: it must be made anew
+        self._table: NDArray[np.int64] | None = None  # all of them as an array; None: it must be made again
 
     def note(self, number: int, asks: Sequence[Ask]) -> None:
         """Store the ways in which jobs of a description could run."""

@@ -89,7 +89,7 @@ def missing(ask: Ask, row: int, view: View) -> Missing:
     """Return how many nodes of the right kind have room for the job, run in this way."""
     ledger, takes = view.ledger, open_kinds(ask, row, view)
     if not any(takes):
-        return Missing("a maintenance window closes the nodes it may use before its time is over", False, False)
+        return Missing("a maintenance window closes the nodes it may use before its time limit", False, False)
     have = ledger.room(takes)
     if ask.exclusive:
         text = f"needs {counted(ask.nodes, 'empty node')}; {_number(have)} {_is(have)} empty"

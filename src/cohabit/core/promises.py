@@ -135,7 +135,7 @@ class Promises:
     def keep(self, one: Passing, depth: int) -> None:
         """Start the promised jobs that can start now, in the order of their promises, and renew the other promises.
 
-        Under conservative backfilling a promise stays as it is. All are made anew, in order, when one cannot be kept:
+        Under conservative backfilling a promise stays as it is. All are made again, in order, when one cannot be kept:
         its nodes are lost, its start was refused, or a job has outlived its request.
         """
         view = self._view

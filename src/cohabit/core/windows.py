@@ -145,7 +145,7 @@ def _kinds(state: State) -> Kinds:
 
 def _split_anew(state: State, now_us: int) -> None:
     """Number the kinds anew, without windows of the past, and store by the new numbers all that is stored by kind.
-    Promises are made anew."""
+    Promises are made again."""
     state.windows = {name: parts for name, parts in state.windows.items() if parts[0].end_us > now_us}
     old, new = state.kinds, _kinds(state)
     state.kinds = new

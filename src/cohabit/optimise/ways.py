@@ -36,7 +36,7 @@ class Limits:
         """The same limits, if hardware can have them."""
         if self.ways < 1 or self.min_ways < 1 or self.groups < 1 or self.io_ways < 0:
             said = f"{self.ways} ways, {self.min_ways} at least, {self.groups} groups, {self.io_ways} for I/O"
-            raise InputError(f"{said}: no cache is like that", where, "give numbers from 1 up (I/O ways from 0)")
+            raise InputError(f"{said}: no cache has that", where, "give numbers from 1 up (I/O ways from 0)")
         if self.ways > MOST_WAYS:
             raise InputError(f"{self.ways} ways are more than a mask has bits", where, f"give at most {MOST_WAYS}")
         if self.min_ways > self.ways or self.io_ways > self.ways:

@@ -52,7 +52,7 @@ def entry_of_file(path: Path) -> OrderEntry:
 def given_entry(name: str, scores: Callable[..., Any], changing: bool, falling: bool, summary: str) -> OrderEntry:
     """Return an order given as a function object, which must be able to score three ordinary jobs."""
     if not name.isidentifier():
-        raise InputError(f"{name!r} is no name for an order", "", "use letters, digits and underscores")
+        raise InputError(f"{name!r} is not a valid name of an order", "", "use letters, digits and underscores")
     module = ModuleType(f"{GIVEN}{name}", "An order given as a function; it has no file.")
     module.scores = scores  # type: ignore[attr-defined]
     before, sys.modules[module.__name__] = sys.modules.get(module.__name__), module

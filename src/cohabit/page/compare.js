@@ -20,7 +20,7 @@ export function beside(told, names, note, few = null) {
     } }];
   const lines = told.waits.map((points, place) => ({ name: names[place], colour: COLOURS[place], points }));
   return [card("Figures", { note }, table(columns, told.rows.filter((row) => !few || few.includes(row.key)), { caption: `${names[0]} and ${names[1]}` })),
-    card("How long jobs waited", { note: "The share of jobs that waited at most so long." }, lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines))];
+    card("How long jobs waited", { note: "The share of jobs that waited at most this long." }, lineChart({ lines, width: 900, height: 230, most: 1, xLabel: (x) => span(10 ** x - 1), yLabel: (y) => percent(y), words: told.words }), legend(lines))];
 }
 
 export async function open(root, source) {

@@ -6,7 +6,7 @@ import { count, instant, lasted, number, percent, span } from "./words.js";
 const BOUND = new Set(["reserving", "voted", "committed", "running"]); // who runs on its own has no lease any more
 
 function groups(told, source) {
-  if (!told.groups.length) return empty("No job has mates elsewhere just now.", "Hand in two halves under the same group, one in each domain:", "cohabit submit --name left --mate beta:right -- ./solve");
+  if (!told.groups.length) return empty("No job has mates elsewhere now.", "Submit two jobs with the same group, one in each domain:", "cohabit submit --name left --mate beta:right -- ./solve");
   const columns = [{ title: "Group", class: "word", cell: (one) => one.group }, { title: "Job", cell: (one) => jobLink(one.job), class: "short" },
     { title: "State", cell: (one) => badge(one.state) }, { title: "Together", cell: (one) => phase(one.phase, one.state === "holding" && one.phase === "idle" ? "waits for its mates" : "") },
     { title: "Holds", number: true, cell: (one) => (one.state === "holding" ? `${count(one.nodes, "node")}${one.holds_since ? ` for ${lasted(one.holds_since, source.now())}` : ""}` : "–") },

@@ -1,4 +1,4 @@
-// Who had which nodes when. Drag or arrow keys pan, wheel or + and - zoom, and what is in sight is there as a table, too.
+// Which jobs had which nodes when. Drag or arrow keys pan, wheel or + and - zoom, and what is in sight is there as a table, too.
 // raster.js paints the bars.
 
 import { badge, button, card, choice, el, empty, head, jobLink, table } from "./elements.js";
@@ -350,9 +350,9 @@ export async function open(root, source) {
   const chart = new Gantt(source);
   await chart.load();
   root.append(head("Gantt", el("p", { text: `${count(chart.data.ids.length, "job")} on ${count(chart.data.nodes, "node")}` })),
-    card("Who had which nodes when", { aside: el("div", { class: "row" }, [["−", "Zoom out", () => chart.zoom(1 / 0.6)], ["+", "Zoom in", () => chart.zoom(0.6)], ["◀", "Earlier", () => chart.pan(-0.25)], ["▶", "Later", () => chart.pan(0.25)],
-      ["All", "Show all of it", () => { chart.home(); chart.changed(); }]].map(([text, label, act]) => button(text, act, { "aria-label": label }))),
-    note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, fewer nodes show who lies beside whom." },
+    card("Which jobs had which nodes when", { aside: el("div", { class: "row" }, [["−", "Zoom out", () => chart.zoom(1 / 0.6)], ["+", "Zoom in", () => chart.zoom(0.6)], ["◀", "Earlier", () => chart.pan(-0.25)], ["▶", "Later", () => chart.pan(0.25)],
+      ["All", "Show the whole run", () => { chart.home(); chart.changed(); }]].map(([text, label, act]) => button(text, act, { "aria-label": label }))),
+    note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, show fewer nodes to see the jobs side by side." },
     chart.data.ids.length ? chart.root : empty("No job has run yet.")));
   root.gantt = chart;
   chart.plan();

@@ -193,7 +193,7 @@ export class HeatMap {
     const behind = Math.min(first + ROWS, all);
     const rows = Array.from({ length: behind - first }, (_, place) => first + place);
     const scrolled = this.list.querySelector(".scroll")?.scrollTop || 0;
-    const parts = [table(columns, rows, { caption: "Nodes and what is in use of them" })];
+    const parts = [table(columns, rows, { caption: "Nodes and their use" })];
     if (all > ROWS) parts.push(el("div", { class: "pager" }, pager(first, rows.length, all, 1, (by) => { this.page += by; this.fill(); }, count(all, "node"))));
     this.list.replaceChildren(this.list.firstChild, ...parts);
     this.list.querySelector(".scroll").scrollTop = scrolled;

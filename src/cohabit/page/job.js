@@ -67,12 +67,12 @@ function speedOf(job, placement) {
   const expected = job.predicted_slowdown ? 1 / job.predicted_slowdown : null;
   const actual = job.actual_slowdown ? 1 / job.actual_slowdown : null;
   const kept = measured?.mean ?? actual;
-  const rows = placement?.holds ? [] : [["Promised", promised], ["Expected at its start", expected], ["Measured lately", measured?.last ?? null],
+  const rows = placement?.holds ? [] : [["Promised", promised], ["Expected at its start", expected], ["Measured recently", measured?.last ?? null],
     ["Measured on average", kept]].filter(([, value]) => value !== null);
   if (!rows.length) {
     if (neverRan(job)) return empty("It never ran.");
     if (job.slowdown_why) return empty(untold(job));
-    return empty(job.started_at === null ? "It has not started." : job.ended_at === null ? "Nothing is known of its speed yet." : "Nothing is known of its speed.", "A program that has been profiled, or a policy that measures progress, shows here what share of its speed alone the job was promised and keeps.");
+    return empty(job.started_at === null ? "It has not started." : job.ended_at === null ? "Its speed is not known yet." : "Its speed is not known.", "A program that has been profiled, or a policy that measures progress, shows here which share of its speed alone the job was promised and has.");
   }
   const most = Math.max(1, ...rows.map(([, value]) => value));
   const line = promised === null ? null : { style: { "--at": `${(100 * promised) / most}%` }, class: "promise" };
@@ -112,7 +112,7 @@ function reasons(told, clock) {
   if (told.why && !entries.some((entry) => entry.why === told.why)) entries.push({ at: told.job.ended_at, why: told.why });
   if (!entries.length) {
     const waited = Math.max((told.job.started_at ?? told.job.ended_at ?? told.at) - told.job.submitted_at, 0);
-    return neverRan(told.job) ? empty(`It was ${told.job.state} before it started.`) : waited < 1 ? empty("It started at once: nothing kept it waiting.")
+    return neverRan(told.job) ? empty(`It was ${told.job.state} before it started.`) : waited < 1 ? empty("It started at once.")
       : told.replay ? empty(`It waited ${span(waited)}.`, "Explain replays the run up to its start and lists every reason with its numbers.") : empty("No reason was noted.");
   }
   const when = (entry) => (entry.at === null ? "now" : entry.at < told.job.submitted_at + 1 ? "at submission" : `${span(entry.at - told.job.submitted_at)} after submission`);
@@ -145,7 +145,7 @@ function speeds(segments, clock) {
 
 export async function open(root, source, name) {
   let told = null;
-  const output = el("pre", { class: "code output", tabindex: "0", role: "region", "aria-label": "What it has written" });
+  const output = el("pre", { class: "code output", tabindex: "0", role: "region", "aria-label": "Output" });
   let asked = 0;
   const load = async () => {
     const mine = ++asked;
@@ -166,8 +166,8 @@ export async function open(root, source, name) {
     card("Timeline", {}, bar(job, now, source.clock, told), told.summary ? el("p", { text: told.summary }) : null),
     el("div", { class: "half" }, card("Why it waited, and what was done for it", { id: "card-why", aside: told.replay ? replay(source, name, told, draw) : null },
       reasons(told, source.clock))),
-    el("div", { class: "half" }, card("Speed beside others", { note: "Against its speed alone on as few nodes as hold it: 100 % is that speed, spreading can bring more." }, speedOf(job, placement))),
-    el("div", { class: "half" }, card(placement?.holds ? "What it holds" : job.ended_at === null ? "Where it runs" : "Where it ran", { id: "card-where" }, place(job, placement))),
+    el("div", { class: "half" }, card("Speed beside others", { note: "Relative to its speed alone on the fewest nodes: 100 % is that speed; spreading can give more." }, speedOf(job, placement))),
+    el("div", { class: "half" }, card(placement?.holds ? "Its share of nodes" : job.ended_at === null ? "Where it runs" : "Where it ran", { id: "card-where" }, place(job, placement))),
   ];
   const draw = () => {
     const { job, placement } = told;
@@ -175,7 +175,7 @@ export async function open(root, source, name) {
     root.replaceChildren(
       head(`Job ${job.job}`, badge(placement?.holds ? "holding" : job.state),
         el("p", { text: job.program || "" }), buttons(source, job.job, told.actions, load)),
-      ...(isArray(job) ? [card("Members", { note: "Each waits and runs for itself." }, members(job))] : parts(job, placement, now)),
+      ...(isArray(job) ? [card("Members", { note: "Each waits and runs by itself." }, members(job))] : parts(job, placement, now)),
       el("div", { class: isArray(job) ? "" : "half" }, card("About it", {}, facts([
         ["User", job.user], ["Command", job.command ? el("code", { text: job.command.join(" ") }) : null],
         ["Account", job.account || null], ["Nodes asked for", job.whole_nodes ? `${number(job.whole_nodes)}, whole` : null], ["Processes", job.whole_nodes ? null : number(job.processes)],

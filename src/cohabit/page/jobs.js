@@ -44,7 +44,7 @@ export class JobList {
     if (!jobs.length) {
       this.box.replaceChildren(this.find ? empty(`No job matches “${this.find}”.`)
         : this.view === "finished" ? empty("No job has ended yet.")
-          : empty("Nothing waits and nothing runs.", this.source.live ? "Hand in a job with the button above, or in a terminal:" : "",
+          : empty("No job waits or runs.", this.source.live ? "Submit a job with the button above, or in a terminal:" : "",
             this.source.live ? "cohabit submit -- sleep 60" : ""));
     } else {
       this.box.replaceChildren(table(this.columns(), jobs, { caption: "Jobs", sort: this.sort, rowKey: (job) => job.job,
@@ -67,7 +67,7 @@ export class JobList {
   }
 }
 
-/** The button that hands in a job, where that is possible. */
+/** The button that submits a job, where that is possible. */
 export function submitButton(source) {
   if (!source.live) return null;
   return el("button", { class: "main", type: "button", text: "Submit a job", on: { click: async () => {

@@ -80,7 +80,7 @@ function decoded(text) {
 }
 
 function failed(error) {
-  if (error.status === 401) { signIn("Your time is up: sign in again."); return; }
+  if (error.status === 401) { signIn("Your session has ended: sign in again."); return; }
   if (error.status === undefined) console.error(error);
   main.replaceChildren(empty(error.message || String(error), error.fix || "Go back, or load the page again."));
 }
@@ -96,7 +96,7 @@ function signIn(why = "") {
   const form = el("form", { class: "card sign-in" }, el("h1", { text: "Sign in" }),
     el("p", { text: "On the scheduler's machine, this command prints a link that opens the page:" }),
     el("pre", { class: "code", text: "cohabit page" }),
-    el("p", { text: "From elsewhere, give the token you were handed:" }),
+    el("p", { text: "From elsewhere, enter your token:" }),
     el("label", { for: "token", text: "Token" }), field, said, el("button", { class: "main", text: "Sign in" }));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

@@ -17,7 +17,7 @@ async function all(root, source) {
   heat.list.open = true;
   const measures = heat.measures();
   root.append(head("Nodes"),
-    card("In use", { aside: measures.length > 1 ? choice("What is drawn", measures, heat.measure,
+    card("In use", { aside: measures.length > 1 ? choice("What is shown", measures, heat.measure,
       (measure) => { heat.measure = measure; heat.draw(); }) : null }, heat.root));
   return { title: "Nodes", refresh: load, shown: () => heat.draw(), redraw: () => heat.draw(), close: () => heat.close() };
 }
@@ -90,11 +90,11 @@ async function one(root, source, node) {
       el("div", { class: "half" }, card("Cores", {}, stack(told, (tenant) => tenant.cores, told.cores, (value) => count(value, "core")))),
       el("div", { class: "half" }, card("About it", {}, facts([["Memory", told.memory_bytes ? gigabytes(told.memory_bytes) : "not known"],
         ["Fewest ways of a job", told.ways ? told.min_ways : null],
-        ["Closed to jobs that would run into it", (told.windows || []).map((one) =>
+        ["Closed to jobs that would run into the window", (told.windows || []).map((one) =>
           `${one.name}: ${instant(one.begin_at, source.clock)} to ${instant(one.end_at, source.clock)}`).join("; ")],
         ["Server", told.domains > 1 ? `${told.server}, which is divided into ${told.domains} nodes` : null]]))),
       el("div", { class: "half" }, card("Cache ways", { note: told.divided ? "Which ways each job may fill. Jobs in the same ways share them." : "" }, masks(told))),
-      el("div", { class: "half" }, card("Memory bandwidth", { note: "Booked by jobs, against what the node has." }, bandwidth(told))));
+      el("div", { class: "half" }, card("Memory bandwidth", { note: "Booked by jobs, against the node's bandwidth." }, bandwidth(told))));
   };
   await load();
   return { title: `Node ${nodeName(node)}`, refresh: load };

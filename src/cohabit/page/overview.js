@@ -66,7 +66,7 @@ export async function open(root, source) {
   const measures = heat.measures();
   heat.list.open = about.nodes <= 12 && innerWidth > 980;
   if (measures.length > 1) {
-    pick.append(choice("What is drawn", measures, heat.measure, (measure) => { heat.measure = measure; heat.draw(); }));
+    pick.append(choice("What is shown", measures, heat.measure, (measure) => { heat.measure = measure; heat.draw(); }));
   }
   root.append(
     head(about.title,

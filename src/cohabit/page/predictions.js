@@ -1,4 +1,4 @@
-// What the scheduler expects: who slows whom, whether the machine is calm now, and the counters behind that.
+// What the scheduler expects: which jobs slow each other, whether the machine is calm now, and the counters behind that.
 
 import { card, el, empty, head, jobLink, jobOf, table } from "./elements.js";
 import { count, lasted, number, percent, ranges } from "./words.js";
@@ -7,11 +7,11 @@ const EXPECTED = { none: "no variation", little: "a little variation", variation
 const BY = { KnownPairs: "measured pairs", PredictedPairs: "a trained model", ProfiledPairs: "profiles and the law of a shared cache" };
 
 function matrix(told) {
-  if (!told) return empty("Fewer than two programs are known.", "As soon as two programs have profiles, this shows by how much each slows beside each other.");
+  if (!told) return empty("Fewer than two programs are known.", "As soon as two programs have profiles, this shows by how much each is slowed beside each other one.");
   const { programs, percent: cells } = told;
   const most = Math.max(...cells.flat().filter((one) => one !== null), 1);
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Degradation matrix" },
-    el("table", { class: "matrix" }, el("caption", { class: "hidden", text: "Percent by which the program of a row slows beside the program of a column" }),
+    el("table", { class: "matrix" }, el("caption", { class: "hidden", text: "Percent by which the program of a row is slowed beside the program of a column" }),
       el("thead", {}, el("tr", {}, el("td", { text: "slows ↓ beside →" }), programs.map((name) => el("th", { scope: "col", text: name })))),
       el("tbody", {}, programs.map((name, row) => el("tr", {}, el("th", { scope: "row", text: name }),
         cells[row].map((cell, column) => el("td", { title: cell === null ? "unknown" : `${name} beside ${programs[column]}: ${cell} %`,
@@ -21,7 +21,7 @@ function matrix(told) {
 
 /** The jobs that run now beside others: by whom each is slowed, as expected, and the speed it is measured to have. */
 function together(groups) {
-  if (!groups.length) return empty("No job runs beside another just now.", "Where jobs share nodes, this shows who slows whom.");
+  if (!groups.length) return empty("No job runs beside another now.", "Where jobs share nodes, this shows which jobs slow each other.");
   const rows = groups.flatMap((group) => group.jobs.map((one, place) => ({ group, one, first: place === 0 })));
   const by = ({ group, one }) => group.jobs.map((other, place) => [other, one.slowed_percent[place]]).filter(([other]) => other !== one)
     .map(([other, percents], place) => [place ? ", " : "", percents === null ? "? by " : `${number(percents)} % by `, jobOf(other)]);
@@ -37,13 +37,13 @@ function gate(told) {
     { title: "Probability", number: true, cell: (one) => percent(one.probability) }, { title: "Run time against usual", number: true, cell: (one) => `${one.slowdown.toFixed(2)}×` }];
   const tally = Object.entries(told.tallies).map(([key, value]) => `${key.replaceAll("_", " ")} ${number(value)}`).join(" · ");
   return el("div", {}, told.now.length ? table(rows, told.now, { caption: "What is expected of a start now" })
-    : empty("The model says nothing just now.", told.missing.length ? `It needs counters that are not told: ${told.missing.join(", ")}.` : told.without_data || "No fresh telemetry has come in."),
+    : empty("The model predicts nothing now.", told.missing.length ? `It needs counters that are not told: ${told.missing.join(", ")}.` : told.without_data || "There is no recent telemetry."),
   el("p", { class: "hover", text: `Jobs wait where ${told.labels.map((label) => EXPECTED[label]).join(" or ")} is expected, at most ${number(told.skip_threshold)} times each.${tally ? ` So far: ${tally}.` : ""}` }),
   told.passed_over.length ? el("p", {}, "Passed over: ", told.passed_over.map((one) => [jobLink(one.job), ` ${one.skips}×  `])) : null);
 }
 
 function counters(told) {
-  if (!told) return empty("No counters come in.", "Telemetry comes from the site's [telemetry] settings: this machine's own counters, Prometheus or LDMS.", "cohabit telemetry show");
+  if (!told) return empty("There are no counters.", "Telemetry comes from the site's [telemetry] settings: this machine's own counters, Prometheus or LDMS.", "cohabit telemetry show");
   const looked = told.rows.some((row) => row[4]);
   const columns = [{ title: "Counter", cell: (row) => el("code", { text: row[0] }) }, ...(looked ? [{ title: "The model", cell: (row) => (row[4] ? "looks at it" : "") }] : []), ...["lowest", "mean", "highest"].map((title, at) => ({ title, number: true,
     cell: (row) => (row[at + 1] === null ? "–" : Number(row[at + 1].toPrecision(4)).toLocaleString("en")) }))];
@@ -64,8 +64,8 @@ export async function open(root, source) {
     const told = await source.ask("predictions");
     const past = source.live ? JSON.parse(await source.text("slowdowns")) : told.slowdowns;
     root.replaceChildren(head("Predictions"),
-      ...(told.together ? [card("Who slows whom now", { note: "Of the jobs that share nodes. Each pair is judged by itself; in all, it is as booked: cores, ways and bandwidth. A question mark: a program has no profile. The speed is measured where a policy keeps promises." }, together(told.together))] : []),
-      card(told.together ? "Who would slow whom" : "Who slows whom", {}, matrix(told.matrix)),
+      ...(told.together ? [card("Which jobs slow each other now", { note: "Jobs that share nodes. Each pair is predicted by itself; the expected total uses the booked cores, ways and bandwidth. A question mark: the program has no profile. Speeds are measured where a policy keeps promises." }, together(told.together))] : []),
+      card(told.together ? "Expected slowdowns by program" : "Which jobs slow each other", {}, matrix(told.matrix)),
       ...told.gates.map((one) => card("Variability now", {}, gate(one))),
       ...(told.gates.length ? [] : [card("Variability now", {}, empty("The variability gate is off.", "With the policy rush and a trained model, jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
       ...(told.gates.length || told.counters ? [card("Counters behind it", {}, counters(told.counters))] : []), ...[points(past)].filter(Boolean));

@@ -28,7 +28,7 @@ function trials(program) {
     const now = program.under_way.some(([at, what]) => at === scale && what === purpose);
     const due = next && next.scale === scale && next.purpose === purpose;
     return el("span", { class: has ? "done" : now || due ? "now" : "", text: `${scale}× ${purpose}${has ? " ✓" : now ? " running" : due ? " next" : ""}` });
-  }))), el("p", { class: "soft", text: next ? "" : "Finished: nothing more is tried." }));
+  }))), el("p", { class: "soft", text: next ? "" : "Finished: no more scales are measured." }));
 }
 
 function about(program) {
@@ -69,11 +69,11 @@ export async function open(root, source) {
     const varied = variation(told.variation);
     box.replaceChildren(...[varied, varied && el("div", { class: "gap" })].filter(Boolean), known.length ? el("div", {}, card("In short", {}, table(rows, known, { caption: "Programs" })), el("div", { class: "gap" }),
       el("div", { class: "cards" }, known.map(about)))
-      : card("Nothing is known of any program yet", {}, empty("No program has been measured.", told.learns
+      : card("No program is known yet", {}, empty("No program has been measured.", told.learns
         ? "The policy learns: run jobs with --program NAME, and their first runs are measured."
         : "Import profiles, measure a program once, or serve a policy that learns (sns, shepherd).", "cohabit profile -- ./solve input.dat")));
   };
   await load();
-  root.append(head("Programs", el("p", { text: "What was measured of them when they ran alone." })), box);
+  root.append(head("Programs", el("p", { text: "Measured when they ran alone." })), box);
   return { title: "Programs", refresh: (events) => (events.some((event) => event.kind !== "job") || events.some((event) => event.state === "done") ? load() : null) };
 }

@@ -1,5 +1,5 @@
 // Where everything on the page comes from: one interface over a running scheduler and over finished runs.
-// Both answer the same questions under /v1/page; only a living one has events and takes changes.
+// Both answer the same questions under /v1/page; only a running one has events and takes changes.
 
 const KEPT = "cohabit-session";
 

@@ -76,7 +76,7 @@ export function submitDialog(source) {
   };
   const form = el("form", {},
     el("h2", { id: "submit-title", text: "Submit a job" }),
-    el("div", { class: "fields" }, field("Command, without a shell", given.command, true), field("Name", given.name), field("Program, by which it is learned", given.program),
+    el("div", { class: "fields" }, field("Command, without a shell", given.command, true), field("Name", given.name), field("Program, for its profile", given.program),
       field("Processes", given.processes), field("Time limit", given.limit), field("Folder", given.folder, true),
       check(given.hold, "Hold it until it is released"), check(given.exclusive, "No other job on its nodes")),
     said,

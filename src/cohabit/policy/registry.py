@@ -63,7 +63,7 @@ BACKFILLS: dict[str, Described] = {
     "none": Described("strict order: stop at the first job that does not fit", "textbook"),
     "easy": Described("the head is promised a start; others may pass if they do not delay it", "Lifka, JSSPP 1995"),
     "conservative": Described("every job is promised a start that never moves later", "Feitelson and Weil, 1998"),
-    "first-fit": Described("promise nothing; start whatever fits, in order", "Cobalt's cluster side (K13)"),
+    "first-fit": Described("promise nothing; start whatever fits, in order", "Cobalt's cluster side"),
     "<depth>": Described("a whole number: that many blocked jobs are promised a start", "Fluxion hybrid"),
 }
 
@@ -104,7 +104,7 @@ PARTITIONS: dict[str, Entry] = {
     ),
     "spare": Entry(_PARTITION + "spare", "Spare", "what jobs booked; the rest to those that gain most by it", "ours"),
     "utility": Entry(
-        _PARTITION + "utility", "Utility", "to whom ways are worth most, in groups", "Shepherd, PACT 2017; KPart, 2018"
+        _PARTITION + "utility", "Utility", "ways go to the jobs that gain most, in groups", "Shepherd, PACT 2017; KPart, 2018"
     ),
     "guarantee": Entry(
         _PARTITION + "guarantee", "Guarantee",
@@ -206,7 +206,7 @@ BUNDLES: dict[str, tuple[dict[str, Any], Described]] = {
             Described(summary, "Intelligent Colocation, 2019"),
         )
         for name, pairing, summary in (
-            ("fifo-shared", "consecutive", "in order, two jobs a node, without knowing anything of them"),
+            ("fifo-shared", "consecutive", "in order, two jobs a node, without knowledge of programs"),
             ("distributed-intensity", "intensity", "the job with most cache misses beside the one with fewest"),
             ("pair-greedy", "greedy", "the pair that hurts least first; bad pairs one after the other"),
             ("pair-optimal", "optimal", "pairs of least total degradation; bad pairs one after the other"),

@@ -111,7 +111,7 @@ def read_archive(path: Path, form: str, version: int) -> Archive:
             if name.startswith(ARRAYS)
         }
         if any(not np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
-            raise InputError("has a number that is none", where, AGAIN)
+            raise InputError("has a value that is not a number", where, AGAIN)
     except WRONG_FORM:
         raise wrong_form(path) from None
     return Archive(manifest, arrays)

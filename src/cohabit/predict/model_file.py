@@ -78,7 +78,7 @@ def load_model(path: Path) -> StoredModel:
     except WRONG_FORM:
         raise wrong_form(path) from None
     if not math.isfinite(model.margin):
-        raise InputError("has a number that is none", str(path), AGAIN)
+        raise InputError("has a value that is not a number", str(path), AGAIN)
     return StoredModel(model, manifest)
 
 

@@ -230,7 +230,7 @@ def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
     ]
     if booked:
         title = "Cache ways and bandwidth booked"
-        page.add_section(title, _coloured(page, title, booked, "What is drawn"))
+        page.add_section(title, _coloured(page, title, booked, "What is shown"))
 
 
 def _button(panel: str, label: str, pressed: bool) -> str:

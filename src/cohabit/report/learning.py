@@ -19,7 +19,7 @@ from cohabit.report.figures import Figure, bar, colour, layout, marks, packed, s
 from cohabit.report.html import Page, assembled_page
 from cohabit.report.html_tables import escaped, table
 
-TITLE = "A model of who hurts whom"
+TITLE = "A model of slowdowns by neighbours"
 COUNTERS_SHOWN = 15
 SCATTER_WORDS = (
     "Every mark is a pair of applications the model had never seen. On the dotted line the prediction is right; below "
@@ -29,7 +29,7 @@ LEARNER_WORDS = (
     "R² on pairs of unseen applications beside R² on unseen pairs of known ones: the difference is what random folds "
     "over pairs leak. The mean predictor knows nothing but the average."
 )
-IMPORTANCE_WORDS = "How far R² on the training data falls when the counter's values are dealt anew among the rows."
+IMPORTANCE_WORDS = "How far R² on the training data falls when the counter's values are shuffled among the rows."
 RANGE_HEADS = ("true degradation", "pairs", "mean error (points)", "bias (points)", "promised too little")
 
 

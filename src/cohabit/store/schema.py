@@ -138,7 +138,7 @@ def _version_2(connection: sa.Connection) -> None:
 
 
 def _version_3(connection: sa.Connection) -> None:
-    """Profiles have owners; what was known is shared. SQLite cannot change a constraint, so tables are made anew."""
+    """Profiles have owners; what was known is shared. SQLite cannot change a constraint, so tables are made again."""
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(f"ALTER TABLE {PROFILES} ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
         connection.exec_driver_sql(f"ALTER TABLE {PROFILES} ALTER COLUMN owner DROP DEFAULT")

@@ -255,7 +255,7 @@ def check_dependencies(ids: Sequence[str], after: Sequence[tuple[str, ...]], whe
                 free.append(row)
     if blockers:
         row = min(blockers)
-        raise InputError(f"job {ids[row]} waits for itself in a circle", where(row), "break the circle")
+        raise InputError(f"job {ids[row]} depends on itself", where(row), "remove one of the dependencies")
 
 
 def _id_column(ids: pl.Series) -> NDArray[Any]:

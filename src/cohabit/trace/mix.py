@@ -109,7 +109,7 @@ def generate_sequence(
         raise InputError(f"{fussy[0]} needs a power of two of processes", "processes", "add one, such as 16")
     if ratio is not None and not 0 <= ratio[0] <= ratio[1] <= 1:
         raise InputError(
-            f"a scaling ratio from {ratio[0]} to {ratio[1]} cannot be", "ratio", "give 0 <= low <= high <= 1"
+            f"a scaling ratio from {ratio[0]} to {ratio[1]} is impossible", "ratio", "give 0 <= low <= high <= 1"
         )
     wanted = "0 to 1" if ratio is None else f"{ratio[0]} to {ratio[1]}"
     needs = np.array([programs[name].power_of_two_only for name in names])
@@ -146,7 +146,7 @@ def ratio_mix(
         if name not in programs:
             raise InputError(f"there is no program called {name!r}", "programs", f"known: {', '.join(programs)}")
     if not 0 <= ratio <= 1:
-        raise InputError(f"a share of {ratio} of the jobs cannot be", "ratio", "give a number from 0 to 1")
+        raise InputError(f"a share of {ratio} of the jobs is impossible", "ratio", "give a number from 0 to 1")
     program = np.zeros(jobs, np.int32)
     program[round(ratio * jobs) :] = 1
     rng.shuffle(program)
@@ -168,7 +168,7 @@ def label_with_programs(
     or shares comes from the catalogue. One draw per row, so a longer trace begins with the same programs.
     """
     if not 0 <= ratio <= 1:
-        raise InputError(f"a share of {ratio} of the jobs cannot be", "ratio", "give a number from 0 to 1")
+        raise InputError(f"a share of {ratio} of the jobs is impossible", "ratio", "give a number from 0 to 1")
     names, machine = _named(programs), machine_for(programs, node)
     gains = np.array([is_scaling(programs[name], machine) for name in names])
     for wanted, group, kind in ((ratio, gains, "scaling"), (1 - ratio, ~gains, "other")):

@@ -148,7 +148,7 @@ def _number(value: Any, key: str, where: str, above: float = -1.0) -> float:
     if value < 0 or value <= above:
         raise InputError(f"{key} is {value:g}", where, "it cannot be negative" if above < 0 else "it must be above 0")
     if value > LARGEST or 0 < value < SMALLEST:
-        raise InputError(f"{key} is {value:g}", where, f"no machine is like that: give {SMALLEST:g} to {LARGEST:g}")
+        raise InputError(f"{key} is {value:g}", where, f"no machine has that: give {SMALLEST:g} to {LARGEST:g}")
     return float(value)
 
 

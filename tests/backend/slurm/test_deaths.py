@@ -30,7 +30,7 @@ from tests.backend.slurm.steering import (
 )
 from tests.support.slurm_cluster import SlurmCluster
 
-ENDS = "`cohabit slurm detach` was typed while it was starting: nothing is steered"
+ENDS = "`cohabit slurm detach` was run while it was starting: nothing is steered"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm-8")]
 
 

@@ -179,7 +179,7 @@ def test_nothing_is_changed(empty: SlurmCluster, own_partition: str, tmp_path: P
     said_first, _ = watch.communicate(timeout=120)
     assert watch.returncode == 0, (tmp_path / "said").read_text()
     assert "cs, pessimistic" in said_first
-    assert "1 were submitted before the watch began, and only take nodes" in said_first
+    assert "1 were submitted before the watch began and only occupy nodes" in said_first
     assert "That is too short a time for an interval" in said_first or "No job would have shared" in said_first
     assert all(jobs_of(empty)[name].held for name in (held, given_up))
     empty.run("scancel", given_up)

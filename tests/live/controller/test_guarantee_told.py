@@ -93,4 +93,4 @@ def test_a_living_controller_tells_and_logs_it(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.INFO, "cohabit.live.controller.controller"):
         asyncio.run(asyncio.wait_for(scene(), 300))
     logged = [one.getMessage() for one in caplog.records if one.name == "cohabit.live.controller.controller"]
-    assert any(text.startswith("nodes are divided anew: job slow makes 0.80") for text in logged), logged
+    assert any(text.startswith("nodes are divided again: job slow makes 0.80") for text in logged), logged

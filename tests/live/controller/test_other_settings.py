@@ -1,4 +1,4 @@
-"""A controller of this machine that is started again under other settings: it goes on with all jobs, and says so."""
+"""A controller of this machine that is started again under other settings: it keeps all jobs, and says so."""
 
 from __future__ import annotations
 

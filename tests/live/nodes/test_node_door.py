@@ -72,7 +72,7 @@ def test_a_report_is_heard_once_and_only_with_the_nodes_own_key() -> None:
                 "has no key here": (Report("n7", 9, now_us()), KEYS["n0"]),
                 "at most 60 s are allowed": (Report("n0", 9, now_us() - 61_000_000), KEYS["n0"]),
                 "s from the controller's": (Report("n0", 9, now_us() + 90_000_000), KEYS["n0"]),
-                "signed before this controller listened": (Report("n0", 9, here.door._since_us), KEYS["n0"]),
+                "signed before this controller started": (Report("n0", 9, here.door._since_us), KEYS["n0"]),
                 "out of range": (Report("n0", 9, now_us(), (EndedRun("7", -1.0, 0, True, 1),)), KEYS["n0"]),
             }
             for words, (report, keys) in refused.items():

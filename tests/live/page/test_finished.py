@@ -53,7 +53,7 @@ def test_the_clock_of_the_run_is_moved(runs: Runs, tab: NewTab) -> None:
         one = tab().open(link)
         slider = one.page.get_by_label("Instant of the run")
         slider.evaluate("(it) => { it.value = 1000; it.dispatchEvent(new Event('input')); }")
-        one.see("Nothing waits and nothing runs.")
+        one.see("No job waits or runs.")
         slider.evaluate("(it) => { it.value = 1; it.dispatchEvent(new Event('input')); }")
         one.page.locator(".jobs-table tbody tr").first.wait_for()
         one.view("nodes/0", ".mask .ways .on")

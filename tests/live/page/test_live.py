@@ -27,7 +27,7 @@ def test_a_job_is_submitted_watched_held_released_and_cancelled(server: Server, 
     page.get_by_role("button", name="Submit a job").click()
     page.get_by_label("Command, without a shell").fill("/bin/sh -c 'echo \"well done\"; sleep 300'")
     page.get_by_label("Name", exact=True).fill("by-hand")
-    page.get_by_label("Program, by which it is learned").fill("sleeper")
+    page.get_by_label("Program, for its profile").fill("sleeper")
     page.get_by_role("button", name="When would it start?").click()
     page.locator("dialog [role=alert]").get_by_text("It would start").wait_for()
     page.get_by_role("button", name="Submit", exact=True).click()

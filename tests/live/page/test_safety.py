@@ -159,7 +159,7 @@ def test_users_see_their_own_and_operators_all(open_server: Server, tab: NewTab)
     visitor = tab()
     sign_in(visitor, server, token(server, "guest-without-account"))
     visitor.page.wait_for_selector(".view-overview canvas")
-    visitor.see("Nothing waits and nothing runs.")
+    visitor.see("No job waits or runs.")
     visitor.view("nodes/0", "table")
     visitor.see("a job of another user")
     assert visitor.page.get_by_role("button", name="Drain").count() == 0

@@ -102,7 +102,7 @@ def test_a_job_shows_what_it_was_promised_and_what_it_keeps(divided: Divided, ta
     lanes = one.page.locator(".mask .lane").all_inner_texts()
     said = dict(lane.rsplit("\n", 1) for lane in lanes)
     assert said["Promised"] == "90 %"
-    assert said["Measured lately"] == said["Measured on average"] == "80 %"
+    assert said["Measured recently"] == said["Measured on average"] == "80 %"
     assert text_of(one, ".verdict") == "10.0 % of its speed short of the promise."
     assert one.page.locator(".promise").count() == len(lanes)  # the promise is marked on each
     story = text_of(one, ".timeline")
@@ -203,7 +203,7 @@ def test_two_domains_show_holds_leases_and_mates(pair: tuple[Server, Server], ta
     row = text_of(one, "tbody tr")
     assert re.match(r"pair left holding waits for its mates 2 nodes for [\d.]+ s . . 0 beta: right not submitted", row)
     one.view("jobs/left", ".timeline")
-    one.see("What it holds")
+    one.see("Its share of nodes")
     assert re.search(r"it keeps 2 nodes and waits for its mates for [\d.]+ s: beta:right is not submitted yet",
                      text_of(one, ".timeline"))  # fmt: skip
     nobody_is_kept_out(tab, alpha, "domains", "jobs/left")

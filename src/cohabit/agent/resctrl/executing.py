@@ -23,7 +23,7 @@ from cohabit.agent.resctrl.writes import Enter, Make, Move, Remove, SetSchemata,
 TasksOf = Callable[[str], Collection[int]]  # all current threads of a job
 _NO_MOVES = (errno.EPERM, errno.EINVAL, errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP)
 REFUSED, LATER, LOST = "refused", "later", "lost"
-UNMOUNTED = "resctrl is no longer mounted: jobs run on, the cache is not divided until it is back"
+UNMOUNTED = "resctrl is no longer mounted: jobs continue, the cache is not divided until it is mounted again"
 _GONE = (errno.ENODEV, errno.ENOTCONN, errno.ESTALE)
 _ROUNDS = 50  # a program that forks faster than so many rounds of looking is not followed further
 

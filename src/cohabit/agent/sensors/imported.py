@@ -35,7 +35,7 @@ def read_counters(path: Path) -> dict[str, Readings]:
     for name in names:
         if name not in COUNTERS or COUNTERS[name].kind == "ratio" or names.count(name) > 1:
             raise InputError(
-                f"{name!r} is no counter that can be imported, or stands there twice",
+                f"{name!r} is not a counter that can be imported, or occurs twice",
                 f"{path}, line 1",
                 "docs/measuring.md lists the names; calculated counters follow by themselves",
             )

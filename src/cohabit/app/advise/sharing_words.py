@@ -101,7 +101,7 @@ def words_for(
     """Return the advice as sentences, and how many of them stand above the table."""
     by_key = {(one["assumption"], one["policy"]): one for one in cases}
     base, best, stretches = facts["today"], judged["advice"], facts["stretches"]
-    memory = "" if with_memory or base == SITE else " Memory was not looked at (--memory-gb)."
+    memory = "" if with_memory or base == SITE else " Memory was left out (--memory-gb)."
     few = stretches < LEAST_STRETCHES
     above = opening(facts)
     if judged["changes"]:

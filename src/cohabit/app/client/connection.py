@@ -124,7 +124,7 @@ class Connection:
         if not (token.isascii() and token.isprintable()):
             raise InputError("has characters that no token has", TOKEN, "copy it again")
         if token and address.url.startswith("http://") and _parts(address.url).hostname not in LOOPBACK:
-            raise InputError("would get your token in the clear", str(address), "use https://")
+            raise InputError("would get your token unencrypted", str(address), "use https://")
 
     def ask(
         self,
@@ -178,7 +178,7 @@ class Connection:
         try:
             return _over_url(self.address.url) if self.address.url else _over_socket(self.address.path)
         except PermissionError as error:
-            raise InputError("you may not talk to this scheduler", str(self.address), "ask who runs it") from error
+            raise InputError("you have no access to this scheduler", str(self.address), "ask who runs it") from error
         except (FileNotFoundError, ConnectionRefusedError) as error:
             fix = "start one with `cohabit up`, or name another with --server"
             raise InputError("no scheduler is there", str(self.address), fix) from error

@@ -208,7 +208,7 @@ def shared_cores(site: SteeredSite, found: Discovered) -> Has:
     remedy, jobs = "jobs that want fewer cores share nodes", max(site.policy.group_size, 2)
     if site.word == "slurm":
         remedy = f"in slurm.conf, PartitionName=... OverSubscribe=YES:{jobs}; then scontrol reconfigure"
-    return Has("the manager gives every core to one job", remedy)
+    return Has("the resource manager gives every core to one job", remedy)
 
 
 def known_profiles(config: ServeConfig) -> list[Profile]:

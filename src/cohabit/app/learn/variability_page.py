@@ -147,7 +147,7 @@ def _sentences(document: Mapping[str, Any]) -> list[str]:
         f"which {document['varying']} varied; it goes by {len(document['features_kept'])} of {document['columns']} "
         "columns.",
         f"On applications never seen its F1 is {_number(document['f1_grouped'])}, on unseen runs of known ones "
-        f"{_number(document['f1_stratified'])}, with columns chosen anew in every fold.",
+        f"{_number(document['f1_stratified'])}, with columns chosen again in every fold.",
     ]
     if document["calibration"]:
         before, after = document["calibration"]["brier_before"], document["calibration"]["brier_after"]

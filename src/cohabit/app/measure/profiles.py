@@ -177,7 +177,7 @@ def stored_in(client: Client, store: str | None, named: bool, say: Callable[[str
     answer = None if store else asked(client.profiles, named)
     if answer is not None:
         if answer["away"]:
-            say(f"{answer['away']}; these are the profiles that the controller plans by")
+            say(f"{answer['away']}; these are the profiles in the controller")
         return msgspec.convert(answer["profiles"], list[Profile]), str(answer["store"])
     with opened_store(store) as opened:
         return opened.profiles(), opened.where

@@ -191,7 +191,7 @@ def _stepped(
     if counters is None:
         perf = Perf()
         counters = perf if "instructions" in perf.offer().counters else None
-    say(f"a run for the curves: {', '.join(map(str, tour.ways))} ways, {tour.episode_s:g} s each, round and round")
+    say(f"a run for the curves: {', '.join(map(str, tour.ways))} ways, {tour.episode_s:g} s each, repeatedly")
     group = WayGroup(host.files, offer)
     try:
         ended, episodes = curve_run(request, tour, group, counters, folder, 4 * settings.limit_s)

@@ -89,7 +89,7 @@ def check_names(programs: Sequence[Program], where: str, example: str) -> None:
     names = [one.name for one in programs]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"the name {name!r} stands there {names.count(name)} times", where, "names must differ")
+            raise InputError(f"the name {name!r} occurs {names.count(name)} times", where, "names must differ")
         if not name.strip() or any(sign in name for sign in ',"\n'):
             raise InputError(f"the name {name!r} cannot be used", where, "give letters, digits and dashes")
 

@@ -68,7 +68,7 @@ class Table:
             round_at = header.index(ROUND)
             for number, row in enumerate(found.rows, 2):
                 if len(row) != len(header) or not row[round_at].isdecimal():
-                    raise InputError("is not a whole row", f"{path}, line {number}", "take it out, then go on")
+                    raise InputError("is not a complete row", f"{path}, line {number}", "remove it, then continue")
         return found
 
     @property

@@ -54,7 +54,7 @@ def read_conf(path: Path, depth: int = 0) -> Conf:
             continue
         if stripped.lower().startswith("include "):
             if depth > 8:
-                raise InputError("includes itself", f"{path}, line {number}", "break the circle")
+                raise InputError("includes itself", f"{path}, line {number}", "remove that Include")
             other = read_conf(path.parent / stripped.split(None, 1)[1].strip(), depth + 1)
             conf.keys |= other.keys
             conf.sets |= other.sets
@@ -63,7 +63,7 @@ def read_conf(path: Path, depth: int = 0) -> Conf:
             continue
         words = _words(stripped)
         if not words:
-            raise InputError(f"{stripped[:40]!r} is no key with a value", f"{path}, line {number}", "correct the line")
+            raise InputError(f"{stripped[:40]!r} is not KEY=VALUE", f"{path}, line {number}", "correct the line")
         first = next(iter(words))
         if first in ("nodename", "partitionname"):
             if words[first].upper() == "DEFAULT":
@@ -130,7 +130,7 @@ def _nodes_of(text: str, conf: Conf, kinds: Mapping[str, Any]) -> list[str]:
     named = [node for name in expand(text) for node in (expand(conf.sets[name]) if name in conf.sets else (name,))]
     for name in named:
         if name not in kinds:
-            raise InputError(f"{name} is no node of this file", conf.path, "add its NodeName line, or leave it out")
+            raise InputError(f"{name} is not a node of this file", conf.path, "add its NodeName line, or leave it out")
     return list(dict.fromkeys(named))
 
 

@@ -114,7 +114,7 @@ def begun_anew(journal: Journal, place: Place, *settings: str) -> bool:
     if not journal.begin_anew(MACHINE, *settings):
         return False
     begin_anew(place.learned)
-    log.info("%s never took a job: it goes on under the settings of now", place.root)
+    log.info("%s never took a job: it continues under the new settings", place.root)
     return True
 
 

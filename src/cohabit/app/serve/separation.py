@@ -68,7 +68,7 @@ def separate(
     if os.geteuid() != 0:
         return None
     if as_root:
-        say("the controller runs as root, as asked: a security hole in it would give away the rights of root")
+        say("the controller runs as root, as asked: a vulnerability in it would give away root's rights")
         return None
     account = _account(config, production)
     place = open_place(config.place.absolute(), account.uid, account.gid)

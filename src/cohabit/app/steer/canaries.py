@@ -110,7 +110,7 @@ class CanaryBackend:
         await self.inner.close()
 
     async def execute(self, command: Command, launch: Launch | None = None) -> None:
-        """Pass a command on; a start on nodes without a recent canary sends one, and is decided upon anew."""
+        """Pass a command on; a start on nodes without a recent canary sends one, and is decided again."""
         if isinstance(command, StartJob) and self._telemetry is not None:
             nodes = [node for first, count in command.nodes for node in range(first, first + count)]
             if not self._telemetry.has_canary(nodes) and not self._has_failed(nodes):

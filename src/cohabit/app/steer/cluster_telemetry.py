@@ -125,7 +125,7 @@ class ClusterTelemetry:
         places = np.array([self._numbers.get(name, -1) for name in found.names], np.int64)
         for name in {name for name in found.names if name not in self._numbers} - self._strangers:
             self._strangers.add(name)
-            log.warning("telemetry of %s is left out: no steered node is called that", name)
+            log.warning("telemetry of %s is left out: no steered node has that name", name)
         nodes = places[found.nodes]
         known = nodes >= 0
         table = np.full((int(known.sum()), len(COUNTERS)), np.nan)

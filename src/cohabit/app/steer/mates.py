@@ -98,7 +98,7 @@ class Groups:
         `in_use`: a job has mates of that name already; the group must not be described again.
         """
         if not NAME.fullmatch(name):  # it goes into comments and contexts of the manager
-            raise InputError(f"{name!r} is no name for one", "group", "use letters, digits and . _ - + : only")
+            raise InputError(f"{name!r} is not a valid name of a group", "group", "use letters, digits and . _ - + : only")
         terms = _terms(self._described.get(name, self.mates))
         group = group_of(name, msgspec.convert(terms | dict(stated), GroupTable), (self._domain, *self._peers), "group")
         if (in_use or name in self._known) and group != self.find(name):
@@ -120,7 +120,7 @@ def group_for(name: str, mates: MatesTable, domain: str, peers: Sequence[str], w
     others = mates.beside or list(peers)
     for other in others:
         if other not in peers:
-            raise InputError(f"with names {other}, which is no peer", f"{where}: mates", "describe it: [peer.NAME]")
+            raise InputError(f"with names {other}, which is not a peer", f"{where}: mates", "describe it: [peer.NAME]")
     table = GroupTable(dict.fromkeys((domain, *others), name), **_terms(mates))
     return group_of(name, table, (domain, *peers), where)
 

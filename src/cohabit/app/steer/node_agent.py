@@ -276,7 +276,7 @@ class NodeDaemon:
             with open_store(self.config.store) as store:
                 _, why = keep(store, msgspec.structs.replace(profile, owner=owner_of(job.user)))
             if why:
-                log.warning("%s has changed (%s): its profile starts afresh", profile.program, why)
+                log.warning("%s has changed (%s): its profile starts again", profile.program, why)
         except Exception as error:  # a lost profile does no harm
             log.warning("what job %s used was not kept: %s", run.notice.number, error)
 

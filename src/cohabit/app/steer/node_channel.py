@@ -109,7 +109,7 @@ def keys_of(path: Path) -> NodeKeys:
     """Return the keys that a site file names."""
     table = read_part(path, _Tables, "docs/node-side.md").nodes
     if table is None:
-        raise InputError("has no [nodes]", str(path), "add it: the controller hears no node without it")
+        raise InputError("has no [nodes]", str(path), "add it: without it no node can report to the controller")
     return NodeKeys(table, path.parent.absolute(), str(path))
 
 
@@ -127,7 +127,7 @@ class NodeChannel:
     ) -> None:
         self._names, self._telemetry = backend.found.names, telemetry
         for node in keys.all.keys() - set(self._names):
-            log.warning("%s: no steered node is called that", keys.file(node))
+            log.warning("%s: no steered node has that name", keys.file(node))
         self.runs = RunsHeard(backend, controller, cluster, times_known)
         self.door = NodeDoor({name: key for name, key in keys.all.items() if name in self._names}, self.hear)
         self._server = PeerServer(self.door, keys.host, keys.port)

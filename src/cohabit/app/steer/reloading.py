@@ -47,7 +47,7 @@ async def reload(service: Service, folder: str, text: str) -> dict[str, Any]:
     async with service.reloads:
         site = _changed(service.site, folder, text)
         if site.telemetry is not None and service.telemetry is None:
-            what = f"policy {site.policy.name} has a gate, and this controller hears no telemetry"
+            what = f"policy {site.policy.name} has a gate, and this controller gets no telemetry"
             raise InputError(what, "policy", _anew(site))
         found, kept = service.backend.found, msgspec.json.decode(service.settings, type=Settings)
         remarks: list[str] = []
@@ -151,4 +151,4 @@ def _others(before: SteeredTables, now: SteeredTables, word: str) -> list[str]:
 
 
 def _anew(site: SteeredSite) -> str:
-    return f"stop `cohabit {site.word} attach` and start it again within the lease: it goes on with all jobs"
+    return f"stop `cohabit {site.word} attach` and start it again within the lease: it keeps all jobs"

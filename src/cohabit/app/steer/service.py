@@ -237,7 +237,7 @@ class Steering:
         lease = read_lease(self.lease.file)
         if lease is not None and lease.runs(time.time()):  # a renewal crossed the switch
             write_lease(self.lease.file, 0, lease.partitions, self.lease.acts_as)
-        log.warning("the kill switch was used: nothing is steered any more")
+        log.warning("detach was used: nothing is steered any more")
 
     async def _write_view(self, only_changed: bool = False) -> None:
         """Write the jobs of the core, for `status`."""

@@ -115,7 +115,7 @@ def read_seen(path: Path) -> dict[str, Sight]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Sight])
     except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"cannot be read: {error}", str(path), "move it away to begin anew") from error
+        raise InputError(f"cannot be read: {error}", str(path), "move it away to start again") from error
 
 
 def save_seen(path: Path, seen: Mapping[str, Sight]) -> None:

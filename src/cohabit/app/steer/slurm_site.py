@@ -142,8 +142,8 @@ def _check_account(uid: int, found: Discovered) -> None:
             raise InputError(what, "slurm", f"type it as root or as account {found.manager_uid}")
         log.warning("%s unless sacctmgr made it an operator", what)
     log.warning(
-        "account %d is not root: sbatch of all users is steered, but `cohabit submit` takes jobs of account %d only, as"
-        " only root can hand them in as their owners; type attach as root for that (docs/install.md)",
+        "account %d is not root: sbatch of all users is steered, but `cohabit submit` takes jobs of account %d only,"
+        " because only root can submit as their owners; run attach as root for that (docs/install.md)",
         uid,
         uid,
     )

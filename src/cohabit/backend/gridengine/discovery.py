@@ -96,7 +96,7 @@ def _environment(rules: Mapping[str, str], named: str, wanted: Sequence[str], wh
     """Return the named environment, or the first that spreads slots in such a way."""
     if named and named not in rules:
         fix = f"they have {', '.join(rules) or 'none'}"
-        raise InputError(f"{named} is no parallel environment of the queues that are steered", where, fix)
+        raise InputError(f"{named} is not a parallel environment of the steered queues", where, fix)
     return named or next((name for rule in wanted for name, one in rules.items() if one == rule), "")
 
 
@@ -109,7 +109,7 @@ async def _memory(
         return None, {}
     if named and (named not in there or there[named].kind != "MEMORY"):
         fix = f"use one of those `qconf -sc` shows, such as {MEMORY[0]}, or {NO_MEMORY}"
-        raise InputError(f"{named} is no complex for memory", "gridengine.memory", fix)
+        raise InputError(f"{named} is not a complex for memory", "gridengine.memory", fix)
     consumed = [name for name in MEMORY if name in there and there[name].consumable != "NO"]
     if not named and not consumed:
         return None, {}

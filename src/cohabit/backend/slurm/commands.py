@@ -35,7 +35,7 @@ def is_number(name: str) -> bool:
 def line_of(words: Words) -> str:
     """Return a call of scontrol as a line of its input; ManagerRefused if it would be read as something else."""
     if not all(_WORD.fullmatch(word) for word in words):
-        raise ManagerRefused("a word of the call has signs that scontrol would not take as they are")
+        raise ManagerRefused("a word of the call has characters that scontrol would change")
     return " ".join(words[1:])
 
 

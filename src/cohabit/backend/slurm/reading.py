@@ -63,7 +63,7 @@ class JobReader:
             except json_output.Incomplete:
                 self.forms.pop(0)
             except (ManagerRefused, ValueError) as error:
-                log.info("squeue does not speak JSON here (%s); odd names are read as text", error)
+                log.info("squeue has no JSON here (%s); odd names are read as text", error)
                 self.forms = []
         return dict(zip(numbers, await asyncio.gather(*(self._one(number) for number in numbers)), strict=True))
 

@@ -217,7 +217,7 @@ class SteeredBackend:
         for name, why in wishes.pass_on.items():
             log.warning("job %s %s: left to %s", name, why, self.manager.title)
         for name in wishes.stop:
-            log.error("job %s runs where it should not and is queued again", name)
+            log.error("job %s runs on the wrong nodes and is queued again", name)
         self._to_do += wishes.in_order(self._kept)
 
     async def _do(self) -> None:
@@ -286,7 +286,7 @@ class SteeredBackend:
         if job is not None and job.waits and job.held:  # otherwise it started after all; the next picture reports it
             known.phase = QUEUED
             reason = f"{self.manager.title} did not start it: {known.kept_by or 'no reason given'}"
-            log.warning("job %s is decided upon anew; %s", known.name, reason)
+            log.warning("job %s is scheduled again; %s", known.name, reason)
             self._events.append(StartRefused(known.name, known.attempt, reason, BACK_OFF_US))
 
     # ---- orders -----------------------------------------------------------------------------------------------------

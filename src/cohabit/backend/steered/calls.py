@@ -70,7 +70,7 @@ class ManagerCalls:
             except OSError as error:
                 raise ManagerAway(f"{words[0]} cannot be run: {(error.strerror or str(error)).lower()}") from error
             except ValueError as error:  # a null byte, or text that cannot be encoded
-                raise ManagerRefused(f"{words[0]} cannot be called so: {error}") from error
+                raise ManagerRefused(f"{words[0]} cannot be called this way: {error}") from error
         return self.judged(words, code, out.decode(errors="replace"), err.decode(errors="replace"))
 
     async def _ask(

@@ -102,7 +102,7 @@ def _is_there(folder: Path) -> bool:
 async def _give_back(manager: Manager, partitions: tuple[str, ...], all_held: bool, failed: dict[str, str]) -> bool:
     """Give jobs back; return whether none is left that could not be. `failed`: those that were said before."""
     if not failed:
-        log.warning("the lease is over: held jobs go back to %s", manager.title)
+        log.warning("the lease has ended: held jobs go back to %s", manager.title)
     try:
         handed = await hand_back(manager, partitions, all_held)
     except ManagerAway as error:
@@ -152,7 +152,7 @@ class _Burner:
                 await (stop_run(self._manager, name) if job.requeue else self._manager.cancel(name))
             else:
                 return
-            log.warning("job %s was stopped: its mates were not heard in time", name)
+            log.warning("job %s was stopped: no message came from its mates in time", name)
         except ManagerRefused as error:
             log.warning("job %s: %s", name, error)
 

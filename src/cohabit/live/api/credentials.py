@@ -138,7 +138,7 @@ class Door:
         if token is None:
             raise Refusal(
                 401,
-                "the session is over, or the request is not signed as it should be",
+                "the session has ended, or the request is not signed correctly",
                 "Authorization",
                 "open the page again: cohabit page",
             )

@@ -22,7 +22,7 @@ from cohabit.model.units import SECOND, microseconds
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], responses=PROBLEMS)
 States = Literal["queued", "running", "finished", "all"]
-_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}, "description": "What it has written"}}
+_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}, "description": "Output"}}
 
 
 @router.post("", status_code=201, responses={201: {"model": Taken}, 200: {"model": Foreseen, "description": "Dry run"}})

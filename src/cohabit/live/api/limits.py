@@ -235,5 +235,5 @@ class Limits:
             log.error("%s cannot be written: %s", self._path, os.strerror(error.errno or 0).lower())
             if sign == "+":
                 raise Refusal(
-                    503, "nothing can be taken now: the disk refuses", str(self._path), "try later"
+                    503, "no job can be accepted now: the disk cannot be written", str(self._path), "try later"
                 ) from error

@@ -30,9 +30,9 @@ def problem_of(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
     if isinstance(error, Busy):
-        return Refusal(429, "more is waiting than the controller can hold", "inbox", "try again in a second")
+        return Refusal(429, "the controller has too many pending requests", "inbox", "try again in a second")
     if isinstance(error, JournalError):
-        return Refusal(503, f"nothing can be taken now: {error}", "journal", "try again later")
+        return Refusal(503, f"nothing can be accepted now: {error}", "journal", "try again later")
     assert isinstance(error, InputError)
     status = 400
     if isinstance(error, CannotTake):

@@ -54,7 +54,7 @@ class ApiSettings:
                 raise InputError(f"accounts has {wrong[0]!r}", where, f"an account has {ACCOUNT_WORDS}")
         if self.host and not is_loopback(self.host) and self.certificate is None:
             raise InputError(
-                f"tokens would travel in the open to {self.host}",
+                f"tokens would be sent unencrypted to {self.host}",
                 "api.listen",
                 "give a certificate ([tls]), or listen on 127.0.0.1",
             )

@@ -61,7 +61,7 @@ class Streams:
 
     def _check(self, caller: Caller) -> None:
         if not self._still(caller):
-            raise Refusal(401, "the token has expired or was revoked meanwhile", "Authorization", "ask for a new one")
+            raise Refusal(401, "the token has expired or was revoked", "Authorization", "ask for a new one")
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class Taking:
                 422,
                 f"an array of {count:,} jobs; at most {limits.max_array:,} are allowed",
                 "array",
-                "hand in several, or ask for a larger max_array in the site file",
+                "submit several, or ask for a larger max_array in the site file",
             )
         most, size = limits.max_submission_bytes, _bytes_of(submission)
         if most is not None and size > most:
@@ -170,7 +170,7 @@ class Taking:
         if account is None or account.name != caller.user:
             raise Refusal(
                 403,
-                f"there is no account {caller.user} on this machine as which it could run",
+                f"there is no account {caller.user} on this machine to run it as",
                 f"user {caller.user}",
                 "ask for one",
             )

@@ -298,7 +298,7 @@ class Controller(Answers):
                     await self._turn([one])
                 return
             except CoreFailed as error:
-                log.error("the core cannot be used any more and is made anew: %s", error, exc_info=error)
+                log.error("the core cannot be used any more and is rebuilt: %s", error, exc_info=error)
                 turn = await self._mend(entries)
             self._follow(turn)
             return
@@ -306,7 +306,7 @@ class Controller(Answers):
     async def _not_written(self, entries: list[Entry], error: JournalError) -> list[Entry]:
         """Refuse submissions; try the rest again at once if the disk was full and there is a reserve."""
         log.error("%s", error)
-        unable = NotWritable(f"nothing can be taken now: {error}", "", "try again later")
+        unable = NotWritable(f"nothing can be accepted now: {error}", "", "try again later")
         self._refuse([(one, unable) for one in entries if isinstance(one.event, JobSubmitted)])
         rest = [one for one in entries if one.answer is None or not one.answer.done()]
         if self._reserve.give():
@@ -358,7 +358,7 @@ class Controller(Answers):
         found = "" if about is None else about.deadlock
         if found != self._deadlock:
             self._deadlock = found
-            log.warning("%s", f"deadlock between groups: {found}" if found else "the deadlock between groups is over")
+            log.warning("%s", f"deadlock between groups: {found}" if found else "the deadlock between groups has ended")
 
     def _hand_out(self, command: Command, turn: Turn) -> None:
         match command:
@@ -367,7 +367,7 @@ class Controller(Answers):
             case TellPeer(domain, message):
                 self._post(domain, message)
             case SetShares(reason=reason) if reason:
-                log.info("nodes are divided anew: %s", reason)
+                log.info("nodes are divided again: %s", reason)
                 self._dispatch.give(command)
             case StartJob():
                 self._dispatch.give(command, turn.launches.get(command.job_id))

@@ -153,7 +153,7 @@ class Journal:
             try:
                 room_inside(self._sqlite(), self.file)
             except (sqlite3.Error, OSError, DBAPIError) as error:
-                log.log(self._room_level, "%s: no room is kept for a full disk: %s", self.where, error)
+                log.log(self._room_level, "%s: no space is reserved for a full disk: %s", self.where, error)
                 self._room_level = logging.DEBUG  # logged once
 
     def _sqlite(self) -> sqlite3.Connection:

@@ -85,7 +85,7 @@ class Reserve:
                 os.posix_fallocate(stream.fileno(), 0, whole)
         except OSError as error:
             if not self._warned:
-                log.warning("%s: no room is kept for a full disk: %s", self.path, error.strerror)
+                log.warning("%s: no space is reserved for a full disk: %s", self.path, error.strerror)
             self._warned = True
 
     def _wanted_and_left(self) -> tuple[int, int]:

@@ -103,7 +103,7 @@ class Stepper:
         self.core, self.since_checkpoint, self.left_out = restored.core, restored.batches, _count(marked)
         for put_on in self._watchers:
             put_on(self.core)
-        log.warning("the core was made anew from the journal (%d batches)", restored.batches)
+        log.warning("the core was rebuilt from the journal (%d batches)", restored.batches)
         return turn
 
     def watch(self, put_on: Callable[[SchedulerCore], None]) -> None:
@@ -149,7 +149,7 @@ class Stepper:
 
         The journal has all of it before the core is another one: a crash leaves the old settings or the new."""
         if self.broken:
-            raise InputError("the core is just made anew", "", "try again")
+            raise InputError("the core is being rebuilt", "", "try again")
         core = recovery.going_on(self.core, cluster, policies, self.last_us)
         seq = self._journal.next_seq - 1
         self._journal.go_on_under(Checkpoint(seq, self.last_us, checkpoint.save(core), pending), ended, settings)

@@ -263,7 +263,7 @@ class StoreLink:
                     return 0
                 _, why = keep(store, Profile(program, processes, (measured,), hardware=hardware, owner=owner))
                 if why:
-                    log.info("%s has changed (%s): its stored profile starts afresh", program, why)
+                    log.info("%s has changed (%s): its stored profile starts again", program, why)
                 return 1
             case ProgramDrifted(program, _, owner):
                 found = store.profiles(program, owner=owner)
@@ -281,7 +281,7 @@ class StoreLink:
         known: Mapping[Slot, Profile],
         lessons: Sequence[Event],
     ) -> int:
-        """Write profiles of the core that the store never had: of a journal without a store, or a store made anew."""
+        """Write profiles of the core that the store never had: of a journal without a store, or a store made again."""
         learned = {(one.program, one.processes, one.owner) for one in lessons if isinstance(one, ProfileLearned)}
         had = {_slot(key) for key in (*stored, *self._seen)} | learned
         writes = 0
@@ -340,7 +340,7 @@ class StoreLink:
         except FileNotFoundError:
             return
         except (OSError, msgspec.MsgspecError) as error:
-            log.warning("what %s says of the profile store is not known any more: %s", self._file, error)
+            log.warning("what %s says of the profile store is no longer known: %s", self._file, error)
             return
         self._written = msgspec.json.encode(kept)
         self._pending = codec.decode_events(kept.pending) if kept.pending else []

@@ -1,7 +1,7 @@
 """The controller's door for reports of node daemons: who may speak, and what is heard only once.
 
 A report is signed with the key of its node. Refused are: a node without a key here, another node's name, an instant
-outside the replay window or before this controller listened, a number that is not higher than the last one, values out
+outside the replay window or before this controller started, a number that is not higher than the last one, values out
 of range. Every refusal is counted, and logged once for its node and reason.
 """
 
@@ -55,7 +55,7 @@ class NodeDoor(Doorkeeper):
             raise Refusal(400, error.what) from None
         node, keys = report.node, self._keys.get(report.node)
         if keys is None:
-            raise Refusal(403, f"node {node} has no key here: cohabit node key {node}, then attach anew")
+            raise Refusal(403, f"node {node} has no key here: cohabit node key {node}, then attach again")
         key_id, signature = request.headers.get(KEY_HEADER, ""), request.headers.get(SIGNATURE_HEADER, "")
         if not keys.sealed(signed_bytes(content), key_id, signature):
             raise Refusal(401, f"the report is not signed with the key of node {node}")
@@ -65,9 +65,9 @@ class NodeDoor(Doorkeeper):
             far = f"{abs(off_us) // _SECOND} s from the controller's, at most {WINDOW_US // _SECOND} s are allowed"
             raise Refusal(409, f"the clock of node {node} is {far}")
         if report.instant_us <= self._since_us:
-            raise Refusal(409, f"the report of node {node} was signed before this controller listened")
+            raise Refusal(409, f"the report of node {node} was signed before this controller started")
         if report.number <= self._numbers.get(node, 0):
-            raise Refusal(409, f"the report of node {node} was heard before")
+            raise Refusal(409, f"the report of node {node} was received before")
         self._numbers[node] = report.number
         if wrong := what_is_wrong(report):
             raise Refusal(422, f"node {node}: {wrong}")

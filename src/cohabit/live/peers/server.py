@@ -94,13 +94,13 @@ class Doorkeeper:
         if peer is None:
             raise Refusal(403, "the sender is not a peer of this domain")
         if not _proven(peer, request, message):
-            raise Refusal(401, "the sender did not prove to be who it says")
+            raise Refusal(401, "the sender could not be authenticated")
         request.proven(message.sender)
         if message.receiver != self._domain:
             raise Refusal(421, "the message is for another domain")
         epoch, numbers = self._heard.get(message.sender, (0, {}))
         if message.epoch < epoch or (message.epoch == epoch and message.seq in numbers):
-            raise Refusal(409, "the message was heard before, or its sender has started again since")
+            raise Refusal(409, "the message was received before, or its sender has restarted since")
         if not self._hear(message):
             raise Refusal(503, "too busy, try again")
         if message.epoch > epoch:

@@ -204,7 +204,7 @@ class _Standing:
         if token is None:
             return WAIT if sources.find(self._hello.job) is not None else UNKNOWN
         if not hmac.compare_digest(token.encode(), self._hello.token.encode()):
-            log.warning("a run that says it is job %s could not prove it", self._hello.job)
+            log.warning("a run that claims to be job %s could not be authenticated", self._hello.job)
             about = f"job {self._hello.job}"
             self._threshold.refused(self._origin, "stand at the threshold", about, 401, "wrong token")
             return REFUSED

@@ -131,12 +131,12 @@ class ThresholdEar:
             keys = request.headers.get(KEY_HEADER, "")
             proven = peer.keys.sealed(_ASKED + content, keys, request.headers.get(SIGNATURE_HEADER, ""))
         if not proven:
-            raise Refusal(401, "the sender did not prove to be who it says")
+            raise Refusal(401, "the sender could not be authenticated")
         request.proven(ask.sender)
         if wrong := self._wrong(ask):
             raise Refusal(421, wrong)
         if not self._is_new(question):
-            raise Refusal(409, "the question was heard before")
+            raise Refusal(409, "the question was received before")
         body = msgspec.msgpack.encode(_Answer(await self._decide(ask), question.life, question.number))
         signed = {} if peer.keys is None else {SIGNATURE_HEADER: peer.keys.seal(_ANSWERED + body, keys)}
         return Reply(200, body, CONTENT_TYPE, signed)

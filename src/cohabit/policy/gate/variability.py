@@ -145,7 +145,7 @@ def gate_judge(options: GateOptions) -> Judge:
         what = f"delay_labels has {strange[0]!r}" if strange else "delay_labels is empty"
         raise InputError(what, "policy.delay_labels", f"use some of {', '.join(CLASSES)}")
     if options.choose_nodes and options.all_nodes:
-        what = "choose_nodes has no effect where the telemetry of all nodes is looked at"
+        what = "choose_nodes has no effect with the telemetry of all nodes"
         raise InputError(what, "policy.choose_nodes", 'leave it out, or use telemetry_nodes = "job"')
     return Unlearned() if options.model is None else ModelJudge(options.model, options.all_nodes)
 

@@ -70,7 +70,7 @@ def _heat_map(plan: Plan) -> Picture:
     )
     every = {"dtick": 1, "tickfont": {"size": 9}}  # all 32 names, not every second one
     figure = {"data": data, "layout": layout(760, "beside", "slowed", xaxis=every | {"tickangle": -90}, yaxis=every)}
-    return Picture("Who slows whom", figure, words)
+    return Picture("Which jobs slow each other", figure, words)
 
 
 def _accuracy(plan: Plan, results: dict[str, Any]) -> Picture:

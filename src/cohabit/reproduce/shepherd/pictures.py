@@ -151,4 +151,4 @@ def _nodes(plan: Plan) -> Picture:
         f"speedup with divided caches: {before:.2f} at random, {after:.2f} placed by Shepherd."
     )
     names = [f"node {rank + 1}" for rank in range(NODES)]
-    return Picture("Who competes with whom", bars(names, series, "summed gain in speed"), words)
+    return Picture("Which programs compete", bars(names, series, "summed gain in speed"), words)

@@ -1,4 +1,4 @@
-"""Who slows whom among the jobs that run now: what is expected of each pair, and the speed that is measured."""
+"""Which jobs slow each other among the jobs that run now: what is expected of each pair, and the speed that is measured."""
 
 from __future__ import annotations
 
