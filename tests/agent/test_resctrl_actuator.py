@@ -340,7 +340,8 @@ def test_unmounting_while_jobs_run() -> None:
     bench.files.before(3, bench.fake.unmount)
     result = bench.hand.apply()
     assert result.unfinished
-    assert bench.said == ["resctrl is no longer mounted: jobs continue, the cache is not divided until it is mounted again"]
+    (said,) = bench.said
+    assert said == "resctrl is no longer mounted: jobs continue, the cache is not divided until it is mounted again"
     assert bench.hand.joins("a") == ()
     bench.hand.apply()
     assert len(bench.said) == 2  # from now on it is simply not there

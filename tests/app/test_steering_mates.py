@@ -49,7 +49,7 @@ def test_what_the_site_file_describes_stays_as_it_is() -> None:
 
 def test_a_name_the_manager_might_read_otherwise_is_refused() -> None:
     for name in ("x,cohabit=cohabit:back", "a b", "a@b", "é", ""):
-        with pytest.raises(InputError, match="is no name"):
+        with pytest.raises(InputError, match="is not a valid name"):
             groups().submitted(name, {"members": BOTH}, in_use=False)
 
 

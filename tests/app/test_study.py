@@ -131,7 +131,7 @@ def test_policies_are_listed() -> None:
         (lambda: cohabit.simulate({"jobs": {"genrator": "lublin"}}), "genrator"),
         (lambda: cohabit.simulate(SMALL).plot("utilization"), "did you mean 'utilisation'"),
         (lambda: cohabit.add_order("fcfs", short_first), "already"),
-        (lambda: cohabit.add_order("no name", short_first), "no name for an order"),
+        (lambda: cohabit.add_order("no name", short_first), "not a valid name of an order"),
         (lambda: cohabit.add_order("broken", lambda jobs, rows, now_us: jobs.colour[rows]), "cannot score"),
         (lambda: cohabit.sweep(SMALL, {}), "nothing to vary"),
     ],

@@ -241,7 +241,7 @@ def test_a_file_with_a_fresh_digest_and_wrong_numbers_is_refused(
     with pytest.raises(InputError, match="digest does not fit"):
         load_variability(path)
     path.write_bytes(sealed(path.read_bytes()))
-    with pytest.raises(InputError, match=r"lacks something|a number that is none"):
+    with pytest.raises(InputError, match=r"lacks something|a value that is not a number"):
         load_variability(path)
 
 

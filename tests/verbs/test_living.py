@@ -323,7 +323,7 @@ def test_a_reservation_closes_nodes_to_jobs_that_would_run_into_it(living: Sched
         (("--reserve", "w", "--nodes", "a", "--for", "1h"), "not a list of nodes"),
         (("--reserve", "w", "--nodes", "0", "--for", "long"), "not a duration"),
         (("--reserve", "w", "--nodes", "0", "--for", "0"), "before it begins"),
-        (("--reserve", "w", "--nodes", "0", "--for", "1h", "--from", "soon"), "no point in time"),
+        (("--reserve", "w", "--nodes", "0", "--for", "1h", "--from", "soon"), "is not a time"),
         (("--reserve", "w", "--nodes", "0", "--for", "1h", "--from", "2020-01-01"), "ended already"),
         (("--reserve", "two words", "--nodes", "0", "--for", "1h"), "letters, digits"),
     ],

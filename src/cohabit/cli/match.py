@@ -70,9 +70,8 @@ def _show(document: dict[str, Any]) -> None:
     typer.echo(f"the slower of each pair slows by {document['total']:.1f} % in sum" + _apart(document))
     if "saving_s" in document:
         saved = 100 * document["saving_s"] / document["serial_s"]
-        typer.echo(
-            f"{document['makespan_s']:.0f} s instead of {document['serial_s']:.0f} s one after the other: {saved:.1f} % less"
-        )
+        told = f"{document['makespan_s']:.0f} s instead of {document['serial_s']:.0f} s one after the other"
+        typer.echo(f"{told}: {saved:.1f} % less")
     typer.echo(f"solved in {1000 * document['solve_s']:.1f} ms")
 
 

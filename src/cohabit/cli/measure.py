@@ -219,7 +219,9 @@ def canary(
 @verb("capacity", "", "cohabit measure capacity", "cohabit measure capacity --seconds 5 --size 512 --json")
 def capacity(
     seconds: Annotated[float, Option(help="How long each number of cores streams.")] = 2.0,
-    size: Annotated[float, Option(metavar="MB", help="Size of the vectors on each core; well above the cache.")] = 256.0,
+    size: Annotated[
+        float, Option(metavar="MB", help="Size of the vectors on each core; well above the cache.")
+    ] = 256.0,
     out: Annotated[
         Path | None,
         Option(metavar="FILE", help="Where capacities of machines are kept; beside the user's profiles otherwise."),

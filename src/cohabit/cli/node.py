@@ -11,7 +11,9 @@ from cohabit.cli.console import note, show_json, table_of
 from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.steering import JSON
 
-FOLDER = Annotated[Path, typer.Option(metavar="DIR", help="Where prolog and epilog write their files; as in those scripts.")]
+FOLDER = Annotated[
+    Path, typer.Option(metavar="DIR", help="Where prolog and epilog write their files; as in those scripts.")
+]
 NAME = Annotated[str, typer.Option(help="Slurm's name of this node; default: the host name.")]
 USUAL = Path("/run/cohabit/node")
 

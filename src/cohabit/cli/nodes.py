@@ -34,7 +34,9 @@ def nodes(
         str | None, Option("--from", metavar="WHEN", help="+2h, or 2026-01-31T12:00; default: now.")
     ] = None,
     length: Annotated[str | None, Option("--for", metavar="TIME", help="How long: 1h.")] = None,
-    unreserve: Annotated[str | None, Option(metavar="NAME", help="Delete the window and open its nodes; operators.")] = None,
+    unreserve: Annotated[
+        str | None, Option(metavar="NAME", help="Delete the window and open its nodes; operators.")
+    ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:

@@ -34,7 +34,10 @@ def reproduce(
     seed: Annotated[int, Option(help="Seed of all random numbers; 0 to 99 are for development.")] = 1,
     quick: Annotated[bool, Option("--quick", help="Every row, fewer repeats, in a minute or two.")] = False,
     out: Annotated[
-        Path | None, Option(metavar="DIR", help="Write rows.json, rows.csv and report.html; if stopped, the same command continues.")
+        Path | None,
+        Option(
+            metavar="DIR", help="Write rows.json, rows.csv and report.html; if stopped, the same command continues."
+        ),
     ] = None,
     salt: Annotated[str | None, Option(help="Evaluation seeds from this text; else COHABIT_EVALUATION_SALT.")] = None,
     programs: Annotated[str, Option(help="catalogue, or hidden: programs not seen in development.")] = "catalogue",

@@ -86,7 +86,9 @@ def shadow(
         typer.echo(f"{case.replace('_', ', ')}: wait {wait['mean']:+.1f} s against Slurm{bounds}")
     if found["start_latency_s"]:
         took = f"{found['start_latency_s']:g} s"
-        typer.echo(f"Slurm took {took} to start jobs that could start at once; the policy's starts get the same latency")
+        typer.echo(
+            f"Slurm took {took} to start jobs that could start at once; the policy's starts get the same latency"
+        )
     typer.echo(
         f"{found['would_share']} jobs would have shared nodes (pessimistic: each {found['slower_pct']:g} % slower); "
         f"{found['left_to_slurm']} would have been left to Slurm; {found['still_going']} had not ended; "

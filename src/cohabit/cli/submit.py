@@ -75,7 +75,9 @@ def submit(
     output: Annotated[
         str, Option("--output", "-o", metavar="FILE", help="File for output (%j job, %a member); default: for `logs`.")
     ] = "",
-    error: Annotated[str, Option("--error", "-e", metavar="FILE", help="File for errors; default: with the output.")] = "",
+    error: Annotated[
+        str, Option("--error", "-e", metavar="FILE", help="File for errors; default: with the output.")
+    ] = "",
     chdir: Annotated[str | None, Option(metavar="DIR", help="Working folder; default: this one.")] = None,
     export: Annotated[
         str | None, Option(metavar="NAME,...|ALL", help="More variables: ALL, NAME or NAME=VALUE.")

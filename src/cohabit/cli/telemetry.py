@@ -89,9 +89,7 @@ def show(
     since: Annotated[str | None, Option(metavar="WHEN", help="2026-01-31T12:00; UTC unless a zone is given.")] = None,
     until: Annotated[str | None, Option(metavar="WHEN", help="Default: the newest window.")] = None,
     node: Annotated[list[str] | None, Option(metavar="NAME", help="Only this node; may be repeated.")] = None,
-    counter: Annotated[
-        list[str] | None, Option(metavar="NAME", help="disk, disk.reads, ...; may be repeated.")
-    ] = None,
+    counter: Annotated[list[str] | None, Option(metavar="NAME", help="disk, disk.reads, ...; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show windows of a store over all nodes or some: one line per counter, or per window if there is one counter."""

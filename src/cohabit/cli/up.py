@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     "cohabit up --place /tmp/trial --listen 127.0.0.1:7000",
 )
 def up(
-    nodes: Annotated[
-        str | None, Option(metavar="N", help="N nodes; machine: one; l3: one for each L3 cache.")
-    ] = None,
+    nodes: Annotated[str | None, Option(metavar="N", help="N nodes; machine: one; l3: one for each L3 cache.")] = None,
     policy: Annotated[str | None, Option(metavar="NAME", help="A name of `cohabit policies`; default cohabit.")] = None,
-    listen: Annotated[str | None, Option(metavar="HOST:PORT", help="Also listen for remote callers, with tokens.")] = None,
+    listen: Annotated[
+        str | None, Option(metavar="HOST:PORT", help="Also listen for remote callers, with tokens.")
+    ] = None,
     place: Annotated[
         Path | None, Option(metavar="DIR", help="Its folder; default ~/.local/state/cohabit (root: /var/lib/).")
     ] = None,

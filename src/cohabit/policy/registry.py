@@ -104,7 +104,7 @@ PARTITIONS: dict[str, Entry] = {
     ),
     "spare": Entry(_PARTITION + "spare", "Spare", "what jobs booked; the rest to those that gain most by it", "ours"),
     "utility": Entry(
-        _PARTITION + "utility", "Utility", "ways go to the jobs that gain most, in groups", "Shepherd, PACT 2017; KPart, 2018"
+        _PARTITION + "utility", "Utility", "ways go where they gain most, in groups", "Shepherd, PACT 2017; KPart, 2018"
     ),
     "guarantee": Entry(
         _PARTITION + "guarantee", "Guarantee",

@@ -82,7 +82,7 @@ def test_what_the_example_says_of_users(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[api]\nlisten = "0.0.0.0:7000"', "in the open"),
+        ('[api]\nlisten = "0.0.0.0:7000"', "unencrypted"),
         ('[api]\nlisten = "7000"', "HOST:PORT"),
         ('[api]\nport = 7', "unknown key 'api.port'"),
         ('[users.ann]\nrole = "king"', "role = 'king'"),

@@ -295,7 +295,7 @@ def test_an_entry_that_cannot_be_written_is_refused_alone(tmp_path: Path) -> Non
         launches[0].environment["\ud800"] = "x"
         waits = [controller.submit(job(f"j{number}"), one) for number, one in enumerate(launches)]
         answers = await asyncio.gather(*waits, return_exceptions=True)
-        assert "cannot be written down" in str(answers[0])
+        assert "cannot be written to the journal" in str(answers[0])
         assert answers[1] is None
         with pytest.raises(Exception, match="surrogate"):
             await controller.submit(job("\ud800"), shell("exit 0"))

@@ -206,7 +206,9 @@ def _part(question: Question) -> Part:
     outside = sum(len(jobs) for jobs in logs.values()) - sum(len(jobs) for jobs in parts.values())
     for name, jobs in parts.items():
         if not (jobs.rejection == ACCEPTED).any():
-            raise InputError(f"{name} has no jobs in the {question.days:g} days that were compared", "", "give more --days")
+            raise InputError(
+                f"{name} has no jobs in the {question.days:g} days that were compared", "", "give more --days"
+            )
     return Part(parts, begin_us / SECOND, moved, outside)
 
 

@@ -132,7 +132,9 @@ def settle(journal: Journal, site: SteeredSite, found: Discovered) -> tuple[Coup
     except InputError as error:
         if kept != msgspec.structs.replace(now, groups=kept.groups):
             raise InputError(error.what, os.fspath(site.place), error.fix) from error
-        log.warning("%s describes its nodes differently than before; the old description is kept: %s", site.title, error.what)
+        log.warning(
+            "%s describes its nodes differently than before; the old description is kept: %s", site.title, error.what
+        )
         return coupling, replace(found, cluster=replace(found.cluster, groups=kept.groups)), None
     return coupling, found, Change(kept.policy.name, now.policy.name, *counts)
 

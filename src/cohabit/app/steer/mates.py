@@ -98,7 +98,9 @@ class Groups:
         `in_use`: a job has mates of that name already; the group must not be described again.
         """
         if not NAME.fullmatch(name):  # it goes into comments and contexts of the manager
-            raise InputError(f"{name!r} is not a valid name of a group", "group", "use letters, digits and . _ - + : only")
+            raise InputError(
+                f"{name!r} is not a valid name of a group", "group", "use letters, digits and . _ - + : only"
+            )
         terms = _terms(self._described.get(name, self.mates))
         group = group_of(name, msgspec.convert(terms | dict(stated), GroupTable), (self._domain, *self._peers), "group")
         if (in_use or name in self._known) and group != self.find(name):

@@ -128,7 +128,9 @@ class SteeredTaking(Taking):
             raise Refusal(503, f"{self._title} does not have it any more", f"job {number}")
         owner, known = self._acts_as if uid < 0 else uid, self._backend.watcher.known
         if not all(one.user == owner and one.waits and one.held and one.name not in known for one in found):
-            log.error("uid %d submitted a job and reported job %s, which is another one: nothing was done", owner, number)
+            log.error(
+                "uid %d submitted a job and reported job %s, which is another one: nothing was done", owner, number
+            )
             why = f"{self._title} has no new job of yours with this number"
             raise Refusal(422, why, f"job {number}", "submit again")
         return found

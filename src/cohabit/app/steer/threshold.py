@@ -82,7 +82,9 @@ class Tokens:
                     continue  # asked again later
                 self._known[name] = first[2] if len(first) > 3 else ""
                 if len(first) <= 3:
-                    log.warning("job %s has mates and no threshold in its script: it begins as soon as it is started", name)
+                    log.warning(
+                        "job %s has mates and no threshold in its script: it begins as soon as it is started", name
+                    )
             await asyncio.sleep(READ_EVERY_S)
 
 

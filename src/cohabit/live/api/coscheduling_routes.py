@@ -92,7 +92,9 @@ def _scheme(core: SchedulerCore, job: str) -> Scheme:
     if about is None:
         raise Refusal(409, "this controller has no other domains", "coscheduling", "name it and its peers: [domain]")
     if job and job not in about.jobs:
-        raise Refusal(409, "it has no mates in other domains, or its group has ended", f"job {job}", "leave out the job")
+        raise Refusal(
+            409, "it has no mates in other domains, or its group has ended", f"job {job}", "leave out the job"
+        )
     return about.scheme_of(job)
 
 

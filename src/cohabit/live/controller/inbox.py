@@ -46,7 +46,9 @@ class Entry(NamedTuple):
             msgspec.msgpack.encode(self.launch)
         except (UnicodeError, OverflowError, TypeError, ValueError) as error:
             if self.answer is None and self.launch is None:
-                log.warning("a fact is written without characters that the journal cannot store: %s", one_line(str(error), 200))
+                log.warning(
+                    "a fact is written without characters that the journal cannot store: %s", one_line(str(error), 200)
+                )
                 return self._replace(event=msgspec.convert(_writable(msgspec.to_builtins(self.event)), Event))
             raise InputError(f"it cannot be written to the journal: {one_line(str(error), 200)}", "request") from error
         return self

@@ -4,7 +4,7 @@ Intelligent Colocation (SBAC-PAD 2019): the ready jobs are paired by predicted d
 on an empty node, and a pair that would slow by more than the threshold runs one after the other instead. Methods:
 `optimal` (minimum-weight perfect matching), `greedy` (cheapest pair first), `saving` (ours: most seconds gained against
 one after the other, so durations count), `intensity` (the most memory-intense with the least, prior work), and
-`consecutive` (FIFO shared: no knowledge, the next job takes the next free place). Pairs are made again when jobs arrive.
+`consecutive` (FIFO shared: no knowledge, the next job takes the next free place). New jobs mean new pairs.
 Cores are shared in time where two jobs have more threads than the node has cores. When one of a pair ends, the other
 has the node to itself, as in the paper; with `refill` (ours) a waiting job that goes well with it may join it. With a
 model that learns, `explore` (ours) spends a share of the pairs on those that teach most (exploring.py). It does badly

@@ -1,4 +1,4 @@
-"""Which jobs slow each other among the jobs that run now: what is expected of each pair, and the speed that is measured."""
+"""Which running jobs slow each other: what is expected of each pair, and the speed that is measured."""
 
 from __future__ import annotations
 
