@@ -18,7 +18,8 @@ VAGUE = (  # words and phrases that readers stumbled over, and that may not come
     "array has no mates", "are no whole scale", "was submitted so", "is no share", "nothing is gated on",
     "kernel tells of", r"\bcame of it\b", r"\bturned round\b", "is no time to", "Back later, by",
     "gives hosts to one job", "is no point in time", "is no name for", "a number that is none",
-    "hand(?:s|ed)? in a job", "starts afresh", "made anew", "decided upon anew", r"\bliving (?:controller|site|one)\b", r"\bwho slows whom\b",
+    "hand(?:s|ed)? in a job", "starts afresh", "made anew", "decided upon anew", r"\bliving (?:controller|site|one)\b",
+    r"\bwho slows whom\b",
     "who hurts whom", "nothing of that keeps", "no cache is like that",
 )  # fmt: skip
 READ_BY_PEOPLE = (".py", ".js", ".html", ".md")

@@ -37,7 +37,8 @@ PAPER_LEVELS = {LOW: -40.0, MEDIUM: -20.0, HIGH: 100.0}
 MLP_WORSE = (
     "the paper: less than 1 % apart. The MLP promises too little for some insensitive programs (answers below zero "
     "count as zero), and where several promises are equal the matching cannot tell good pairs from fair ones. The row "
-    "also misses its band in the full form (docs/papers/colocation.md), with twenty sets of programs and searched parameters"
+    "also misses its band in the full form, with twenty sets of programs and searched parameters "
+    "(docs/papers/colocation.md)"
 )
 NO_LEVEL = "no two of these programs have such degradations"
 
