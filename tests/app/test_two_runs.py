@@ -36,4 +36,4 @@ def test_slowdowns_over_the_run_time_as_it_was_judge_nothing(tmp_path: Path) -> 
 def test_runs_of_other_jobs_are_neither(tmp_path: Path) -> None:
     told = compare([finished(tmp_path, 20, "fcfs"), finished(tmp_path, 600, "fcfs")])
     assert {row["better"] for row in told["rows"]} == {0}
-    assert "These are other jobs (20 jobs and 600 jobs ran), so neither run is better." in told["words"]
+    assert "The runs have different jobs (20 jobs and 600 jobs ran), so neither is better." in told["words"]

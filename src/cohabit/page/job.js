@@ -166,7 +166,7 @@ export async function open(root, source, name) {
     card("Timeline", {}, bar(job, now, source.clock, told), told.summary ? el("p", { text: told.summary }) : null),
     el("div", { class: "half" }, card("Why it waited, and what was done for it", { id: "card-why", aside: told.replay ? replay(source, name, told, draw) : null },
       reasons(told, source.clock))),
-    el("div", { class: "half" }, card("Speed beside others", { note: "Relative to its speed alone on the fewest nodes: 100 % is that speed; spreading can give more." }, speedOf(job, placement))),
+    ...(!source.live && !placement && !job.predicted_slowdown && !job.actual_slowdown ? [] : [el("div", { class: "half" }, card("Speed beside others", { note: "Relative to its speed alone on the fewest nodes: 100 % is that speed; spreading can give more." }, speedOf(job, placement)))]),
     el("div", { class: "half" }, card(placement?.holds ? "Its share of nodes" : job.ended_at === null ? "Where it runs" : "Where it ran", { id: "card-where" }, place(job, placement))),
   ];
   const draw = () => {

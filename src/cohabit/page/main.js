@@ -47,7 +47,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show
 
 function tabs(current) {
   const about = source.about;
-  const bare = { domains: about && !about.coupled, compare: about && (source.live || about.runs.length < 2), whatif: about && (source.live || about.coupled) };
+  const bare = { domains: about && !about.coupled, compare: about && (source.live || about.runs.length < 2), whatif: about && (source.live || about.coupled),
+    programs: about && about.programs === false, predictions: about && about.predictions === false };
   document.getElementById("tabs").replaceChildren(...VIEWS.filter(([name]) => !bare[name] || name === current).map(([name, title]) => el("a", {
     href: `#/${name}`, text: title, "aria-current": name === current ? "page" : null,
   })));

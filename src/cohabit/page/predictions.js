@@ -12,11 +12,11 @@ function matrix(told) {
   const most = Math.max(...cells.flat().filter((one) => one !== null), 1);
   return el("div", {}, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Degradation matrix" },
     el("table", { class: "matrix" }, el("caption", { class: "hidden", text: "Percent by which the program of a row is slowed beside the program of a column" }),
-      el("thead", {}, el("tr", {}, el("td", { text: "slows ↓ beside →" }), programs.map((name) => el("th", { scope: "col", text: name })))),
+      el("thead", {}, el("tr", {}, el("td", { text: "beside →" }), programs.map((name) => el("th", { scope: "col", text: name })))),
       el("tbody", {}, programs.map((name, row) => el("tr", {}, el("th", { scope: "row", text: name }),
         cells[row].map((cell, column) => el("td", { title: cell === null ? "unknown" : `${name} beside ${programs[column]}: ${cell} %`,
           style: { "--heat": String(cell === null ? 0 : Math.log1p(Math.max(cell, 0)) / Math.log1p(most)) }, text: cell === null ? "?" : number(cell) }))))))),
-  el("p", { class: "hover", text: `Percent, by ${BY[told.by] || told.by}.${told.left_out ? ` ${count(told.left_out, "more program")} left out.` : ""}` }));
+  el("p", { class: "hover", text: `By ${BY[told.by] || told.by}.${told.left_out ? ` ${count(told.left_out, "more program")} left out.` : ""}` }));
 }
 
 /** The jobs that run now beside others: by whom each is slowed, as expected, and the speed it is measured to have. */
@@ -37,7 +37,7 @@ function gate(told) {
     { title: "Probability", number: true, cell: (one) => percent(one.probability) }, { title: "Run time against usual", number: true, cell: (one) => `${one.slowdown.toFixed(2)}×` }];
   const tally = Object.entries(told.tallies).map(([key, value]) => `${key.replaceAll("_", " ")} ${number(value)}`).join(" · ");
   return el("div", {}, told.now.length ? table(rows, told.now, { caption: "What is expected of a start now" })
-    : empty("The model predicts nothing now.", told.missing.length ? `It needs counters that are not told: ${told.missing.join(", ")}.` : told.without_data || "There is no recent telemetry."),
+    : empty("The model predicts nothing now.", told.missing.length ? `It needs counters that are missing: ${told.missing.join(", ")}.` : told.without_data || "There is no recent telemetry."),
   el("p", { class: "hover", text: `Jobs wait where ${told.labels.map((label) => EXPECTED[label]).join(" or ")} is expected, at most ${number(told.skip_threshold)} times each.${tally ? ` So far: ${tally}.` : ""}` }),
   told.passed_over.length ? el("p", {}, "Passed over: ", told.passed_over.map((one) => [jobLink(one.job), ` ${one.skips}×  `])) : null);
 }
@@ -65,9 +65,9 @@ export async function open(root, source) {
     const past = source.live ? JSON.parse(await source.text("slowdowns")) : told.slowdowns;
     root.replaceChildren(head("Predictions"),
       ...(told.together ? [card("Which jobs slow each other now", { note: "Jobs that share nodes. Each pair is predicted by itself; the expected total uses the booked cores, ways and bandwidth. A question mark: the program has no profile. Speeds are measured where a policy keeps promises." }, together(told.together))] : []),
-      card(told.together ? "Expected slowdowns by program" : "Which jobs slow each other", {}, matrix(told.matrix)),
+      card("Expected slowdowns by program", { note: "By how many percent the program of a row is slowed beside the program of a column." }, matrix(told.matrix)),
       ...told.gates.map((one) => card("Variability now", {}, gate(one))),
-      ...(told.gates.length ? [] : [card("Variability now", {}, empty("The variability gate is off.", "With the policy rush and a trained model, jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
+      ...(told.gates.length || !source.live ? [] : [card("Variability now", {}, empty("The variability gate is off.", "With the policy rush and a trained model, jobs that would vary now wait for a calmer machine.", "cohabit train variability DATA.csv --out MODEL"))]),
       ...(told.gates.length || told.counters ? [card("Counters behind it", {}, counters(told.counters))] : []), ...[points(past)].filter(Boolean));
   };
   await load();

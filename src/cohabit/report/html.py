@@ -222,7 +222,7 @@ def _gantt(page: Page, groups: Mapping[str, Sequence[RunTable]]) -> None:
             buttons.append(_button(name, label, shown_first))
             panels.append(f'<div id="{name}"{"" if shown_first else " hidden"}>{content}</div>')
     choices = f'<div class="choices" role="group" aria-label="What to show">{"".join(buttons)}</div>'
-    page.add_section("Who had which nodes", choices if len(panels) > 1 else "", *panels)
+    page.add_section("Which jobs had which nodes", choices if len(panels) > 1 else "", *panels)
     booked = [
         one if len(groups) == 1 else replace(one, title=f"{policy}: {one.title[0].lower()}{one.title[1:]}")
         for policy, runs in groups.items()

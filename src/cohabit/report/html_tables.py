@@ -69,10 +69,12 @@ def _card(key: str, summaries: Mapping[str, Sequence[Summary]]) -> str:
 
 
 def metric_table(group: Sequence[Summary]) -> str:
-    """All metrics of one policy, with what they mean; the mean where there are repeats."""
+    """All metrics that one policy has, with what they mean; the mean where there are repeats."""
     rows = []
     for key, entry in GLOSSARY.items():
-        value = shown(entry.kind, mean_of(summary[key] for summary in group))
+        if (mean := mean_of(summary[key] for summary in group)) is None:
+            continue  # it means nothing in this run
+        value = shown(entry.kind, mean)
         rows.append(
             f'<th scope="row">{escaped(entry.label)}</th><td class="number">{escaped(value)}</td>'
             f'<td class="meaning">{escaped(entry.meaning)}</td>'

@@ -167,7 +167,7 @@ def compare(runs: Sequence[Judged]) -> dict[str, Any]:
         words += " One run each: a small difference may be chance."
     else:
         jobs = " and ".join(jobs_of(int(one["jobs_ran"] or 0)) for one in figures)
-        words += f" These are other jobs ({jobs} ran), so neither run is better."
+        words += f" The runs have different jobs ({jobs} ran), so neither is better."
     return {"runs": [run.name for run in both], "rows": rows, "waits": waits, "words": words}
 
 

@@ -25,6 +25,7 @@ from cohabit.model.records import CANCELLED, NEVER, REJECTED, STATUS_NAMES, Node
 from cohabit.model.units import SECOND
 from cohabit.report.gantt import core_share
 from cohabit.report.tables import read_jobs_parquet
+from cohabit.report.variation import by_program
 from cohabit.version import __version__
 
 Ints = NDArray[np.int64]
@@ -137,6 +138,8 @@ class FinishedRun:
     def about(self, runs: list[RunName]) -> About:
         """Return a description of the run; `runs`: all that the page can choose from."""
         table, span = self.table, self.until_us - self.origin_us
+        prepared = self.prepared
+        known = prepared is not None and bool(prepared.profiles)
         return {
             "source": "finished",
             "title": self.folder.name,
@@ -149,6 +152,8 @@ class FinishedRun:
             "until": span / SECOND,
             "at": round(span / 2) / SECOND,
             "coupled": "domain" in table.workload.extra,
+            "programs": known or bool(by_program(table)),
+            "predictions": known or table.slowdowns is not None or bool(prepared and prepared.policies.gates),
             "version": __version__,
             "runs": runs,
         }

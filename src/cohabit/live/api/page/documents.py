@@ -41,6 +41,8 @@ class About(_From):
     until: float | None
     coupled: bool
     at: NotRequired[float]  # finished: the instant that is shown first
+    programs: NotRequired[bool]  # finished: whether there is anything to show of programs
+    predictions: NotRequired[bool]  # finished: whether there is anything to show of predictions
 
 
 class NodeColumns(TypedDict):
