@@ -69,15 +69,13 @@ def submit(
     reprofile: Annotated[bool, Option("--reprofile", help="The program changed: forget its measurements.")] = False,
     partition: Annotated[str, Option(metavar="NAME", help="Partition of nodes it may use.")] = "",
     account: Annotated[str | None, Option("-A", "--account", metavar="NAME", help="Account to charge.")] = None,
-    qos: Annotated[int | None, Option(metavar="N", help="New priority; higher goes first.")] = None,
+    qos: Annotated[int | None, Option(metavar="N", help="Priority; higher goes first.")] = None,
     hold: Annotated[bool, Option("--hold", help="Do not start before `cohabit release`.")] = False,
     no_requeue: Annotated[bool, Option("--no-requeue", help="Never start it again if its node is lost.")] = False,
     output: Annotated[
         str, Option("--output", "-o", metavar="FILE", help="File for output (%j job, %a member); default: for `logs`.")
     ] = "",
-    error: Annotated[
-        str, Option("--error", "-e", metavar="FILE", help="File for errors; default: with the output.")
-    ] = "",
+    error: Annotated[str, Option("--error", "-e", metavar="FILE", help="File of errors; else with the output.")] = "",
     chdir: Annotated[str | None, Option(metavar="DIR", help="Working folder; default: this one.")] = None,
     export: Annotated[
         str | None, Option(metavar="NAME,...|ALL", help="More variables: ALL, NAME or NAME=VALUE.")
