@@ -84,7 +84,7 @@ def test_the_columns_of_later_policies(tmp_path: Path) -> None:
         (f"{HEADER},user\n1,a,4,0,u\n2,a,4,0", "line 3: the last line is cut short"),
         (f"{HEADER},after\n1,a,4,0,\n2,a,4,0,5\n", "line 3, after: job 5 does not exist"),
         (f"{HEADER},after\n1,a,4,0,2\n2,a,4,0,1\n", "line 2, after: job 1 depends on itself"),
-        (f"{HEADER},after\n1,a,4,0,1\n", "line 2, after: job 1 waits for itself"),
+        (f"{HEADER},after\n1,a,4,0,1\n", "line 2, after: job 1 depends on itself"),
         (f"{HEADER},alpha\n1,a,4,0,1.5\n", "line 2, alpha: '1.5' is not above 0 and at most 1"),
         (f"{HEADER},memory_mb\n1,a,4,0,-5\n", "line 2, memory_mb: '-5' is not a size in MB"),
         (f"{HEADER},skip_threshold\n1,a,4,0,1.5\n", "line 2, skip_threshold: '1.5' is not a whole number"),
@@ -110,7 +110,7 @@ def test_a_long_chain_of_dependencies_is_checked_in_linear_time() -> None:
     ids = [str(row) for row in range(50_000)]
     backwards = [(str(row + 1),) if row < 49_999 else () for row in range(50_000)]
     check_dependencies(ids, backwards, str)
-    with pytest.raises(InputError, match="circle"):
+    with pytest.raises(InputError, match="circular"):
         check_dependencies(ids, [*backwards[:-1], ("0",)], str)
 
 

@@ -351,7 +351,7 @@ export async function open(root, source) {
   await chart.load();
   root.append(head("Gantt", el("p", { text: `${count(chart.data.ids.length, "job")} on ${count(chart.data.nodes, "node")}` })),
     card("Which jobs had which nodes when", { aside: el("div", { class: "row" }, [["−", "Zoom out", () => chart.zoom(1 / 0.6)], ["+", "Zoom in", () => chart.zoom(0.6)], ["◀", "Earlier", () => chart.pan(-0.25)], ["▶", "Later", () => chart.pan(0.25)],
-      ["All", "Show the whole run", () => { chart.home(); chart.changed(); }]].map(([text, label, act]) => button(text, act, { "aria-label": label }))),
+      ["All", "Show all of it", () => { chart.home(); chart.changed(); }]].map(([text, label, act]) => button(text, act, { "aria-label": label }))),
     note: "Drag to pan, wheel to zoom, Shift and wheel for fewer nodes. Every bar is a job; a click opens it. Where nodes are shared, show fewer nodes to see the jobs side by side." },
     chart.data.ids.length ? chart.root : empty("No job has run yet.")));
   root.gantt = chart;

@@ -255,7 +255,7 @@ def check_dependencies(ids: Sequence[str], after: Sequence[tuple[str, ...]], whe
                 free.append(row)
     if blockers:
         row = min(blockers)
-        raise InputError(f"job {ids[row]} depends on itself", where(row), "remove one of the dependencies")
+        raise InputError(f"job {ids[row]} depends on itself (circular)", where(row), "remove one of the dependencies")
 
 
 def _id_column(ids: pl.Series) -> NDArray[Any]:
