@@ -8,6 +8,8 @@ from cohabit.app.view.learning import compare
 from cohabit.app.view.run import FinishedRun
 from tests.cli.cli_calls import cohabit
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def finished(folder: Path, jobs: int, order: str) -> FinishedRun:
     log, out = folder / f"{jobs}.swf", folder / f"{jobs}-{order}"
@@ -31,6 +33,16 @@ def test_slowdowns_over_the_run_time_as_it_was_judge_nothing(tmp_path: Path) -> 
     better = {row["key"]: row["better"] for row in told["rows"]}
     assert next(iter(better)) == "mean_turnaround_s"
     assert (better["mean_slowdown_alone"], better["mean_slowdown"], better["mean_bounded_slowdown"]) == (-1, 0, 0)
+
+
+def test_what_a_run_cannot_show_has_no_tab(tmp_path: Path) -> None:
+    """A replayed log knows nothing of programs; jobs of the catalogue that share nodes do."""
+    log = finished(tmp_path, 20, "fcfs").about([])
+    assert (log["programs"], log["predictions"]) == (False, False)
+    answer = cohabit("simulate", ROOT / "scenarios" / "sharing.toml", "--policy", "sns", "--out", tmp_path / "shared")
+    assert answer.code == 0, answer.err
+    shared = FinishedRun(tmp_path / "shared").about([])
+    assert (shared["programs"], shared["predictions"]) == (True, True)
 
 
 def test_runs_of_other_jobs_are_neither(tmp_path: Path) -> None:

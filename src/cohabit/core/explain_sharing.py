@@ -107,7 +107,7 @@ def _needs(amounts: list[str], nodes: int, have: int) -> str:
     """Return what a job needs on each of its nodes, and how many nodes have it free."""
     what = joined(amounts)
     if nodes > 1:
-        return f"needs {what} on each of {nodes} nodes; {_number(have)} {'has' if have == 1 else 'have'} that free"
+        return f"needs {what} on each of {nodes} nodes; {_number(have)} {'has' if have <= 1 else 'have'} that free"
     if have:
         return f"needs {what} on one node; {have} {'has' if have == 1 else 'have'} that free"
     if what == "1 core":
