@@ -63,7 +63,7 @@ def test_a_full_disk_stops_no_cancel_and_no_end(small: Path, ann: Account, bob: 
 
         refused = up.ask(bob, "POST", "/v1/jobs", {"command": ["/bin/true"]})
         assert (refused.status, refused.body["fix"]) == (503, "try again when there is room")
-        assert "nothing can be taken now: the disk of" in refused.body["error"]
+        assert "nothing can be accepted now: the disk of" in refused.body["error"]
 
         assert up.ask(bob, "POST", f"/v1/jobs/{waits}/cancel").status == 200
         assert state(up, waits) == "cancelled"

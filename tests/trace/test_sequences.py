@@ -100,13 +100,13 @@ def test_impossible_sequences_are_refused() -> None:
         (lambda: generate_sequence(rng(), PROGRAMS, 0), "0 jobs"),
         (lambda: generate_sequence(rng(), PROGRAMS, processes=[]), "processes"),
         (lambda: generate_sequence(rng(), PROGRAMS, processes=[28]), "power of two"),
-        (lambda: generate_sequence(rng(), PROGRAMS, ratio=(0.8, 0.4)), "cannot be"),
+        (lambda: generate_sequence(rng(), PROGRAMS, ratio=(0.8, 0.4)), "is impossible"),
         (lambda: generate_sequence(rng(), some, 2, ratio=(0.5, 0.6), node=NODE), "10,000 draws"),
         (lambda: generate_sequence(rng(), PROGRAMS, alpha=2.0), "alpha"),
-        (lambda: ratio_mix(rng(), PROGRAMS, 1.5), "cannot be"),
+        (lambda: ratio_mix(rng(), PROGRAMS, 1.5), "is impossible"),
         (lambda: ratio_mix(rng(), PROGRAMS, 0.5, scaling="XX"), "no program called 'XX'"),
         (lambda: label_with_programs(generate_poisson(rng(), 5, 8), some, 0.5, rng(), node=NODE), "no scaling"),
-        (lambda: label_with_programs(generate_poisson(rng(), 5, 8), PROGRAMS, -1.0, rng()), "cannot be"),
+        (lambda: label_with_programs(generate_poisson(rng(), 5, 8), PROGRAMS, -1.0, rng()), "is impossible"),
         (lambda: trinity_filter(generate_poisson(rng(), 5, 8), "weight"), "by 'weight'"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):

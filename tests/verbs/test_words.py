@@ -205,7 +205,7 @@ def test_a_token_is_not_sent_in_the_clear(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "cohabit").mkdir()
     (tmp_path / "cohabit" / "token").write_text("from-a-file\n")
     assert find_token() == "from-a-file"
-    with pytest.raises(InputError, match="in the clear"):
+    with pytest.raises(InputError, match="unencrypted"):
         Connection(Address(url="http://cluster:7000"), find_token())
     Connection(Address(url="http://127.0.0.1:7000"), find_token())
 

@@ -56,7 +56,7 @@ def test_a_full_place_refuses_new_work_and_recovers(disk: Path, tmp_path: Path, 
         filler = fill(disk, left)
         refused = server.ask("POST", "/v1/jobs", {"command": ["true"]})
         assert refused.status == 503, refused
-        assert "nothing can be taken now: the disk of" in refused.body["error"]
+        assert "nothing can be accepted now: the disk of" in refused.body["error"]
         assert "is full" in refused.body["error"]
         assert server.show(running)["state"] == "running"
         if left:  # what waits is not started either, and says why

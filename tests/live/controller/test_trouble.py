@@ -78,7 +78,7 @@ def test_a_full_disk_refuses_new_work_and_writes_ends(tmp_path: Path, small_disk
         await until(controller, "running", "running")
         filler = fill(small_disk)
         said = await submit_until_refused(controller)
-        assert "nothing can be taken now" in said
+        assert "accepted now" in said
         assert "full" in said
         mark.touch()
         assert await ended(controller, "running") == ["done"]

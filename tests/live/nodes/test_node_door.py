@@ -66,8 +66,8 @@ def test_a_report_is_heard_once_and_only_with_the_nodes_own_key() -> None:
             assert (await here.post(first))[0] == 202
             assert here.heard == [first]
             refused = {
-                "was heard before": (first, KEYS["n0"]),
-                "heard before": (msgspec.structs.replace(first, number=4, instant_us=now_us()), KEYS["n0"]),
+                "was received before": (first, KEYS["n0"]),
+                "received before": (msgspec.structs.replace(first, number=4, instant_us=now_us()), KEYS["n0"]),
                 "not signed with the key of node n1": (Report("n1", 9, now_us()), KEYS["n0"]),
                 "has no key here": (Report("n7", 9, now_us()), KEYS["n0"]),
                 "at most 60 s are allowed": (Report("n0", 9, now_us() - 61_000_000), KEYS["n0"]),
