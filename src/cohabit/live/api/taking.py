@@ -110,7 +110,7 @@ class Taking:
         """Submit a job; return (job, members) once it is durable."""
         wanted = await self.wanted(submission, caller)
         if short := shortage(self._place):
-            raise NotWritable(f"nothing can be taken now: {short}", str(self._place), "try again when there is room")
+            raise NotWritable(f"nothing can be accepted now: {short}", str(self._place), "try again when there is room")
         name = submission.name or await self._numbers.next()
         job = msgspec.structs.replace(wanted.job, job_id=name)
         job.check()

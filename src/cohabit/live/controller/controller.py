@@ -181,7 +181,7 @@ class Controller(Answers):
         if not launch.command:
             raise InputError("there is nothing to execute", f"job {job.job_id}", "give a command")
         if short := self._reserve.shortage():
-            raise NotWritable(f"nothing can be taken now: {short}", "", "try again when there is room")
+            raise NotWritable(f"nothing can be accepted now: {short}", "", "try again when there is room")
         await self._demand(JobSubmitted(job), launch)
 
     async def cancel(self, job_id: str) -> None:
