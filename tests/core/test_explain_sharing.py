@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cohabit.core.explain_sharing import counted
 from cohabit.model.event import JobFinished
+from cohabit.model.units import counted
 from tests.core.shared_story import ONE_NODE, TWO_NODES, must, story
 from tests.support.builders import submitted
 
