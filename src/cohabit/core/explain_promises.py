@@ -33,11 +33,12 @@ def starts_promised(view: View, policies: PolicySet, queue: Sequence[int]) -> di
         return {row: start_us for row, start_us in kept.items() if 0 <= start_us < FOREVER}
     if not queue or (cycle is not None and cycle.interval_us > 0):  # promises are made in its cycles only
         return {}
-    left = 1 if _is_not_passed(view, policies, queue[0]) else depth
-    found: dict[int, int] = {}
+    left, found = 1 if _is_not_passed(view, policies, queue[0]) else depth, dict[int, int]()
+    if left <= 0:
+        return found
     in_use, timeline = InUse(view, policies.bounds), view.timeline()
     for row in queue:
-        if left <= 0:
+        if not left:
             break
         if in_use.why_not(row):
             continue
