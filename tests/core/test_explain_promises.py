@@ -28,7 +28,7 @@ def test_the_first_job_under_easy_is_promised_a_start_behind_a_window() -> None:
     assert "; promised a start within 2 min 20 s on 4 nodes" in tell.why("wide", 10)
     tell(10, submitted("next", nodes=3, limit_s=60.0), submitted("long", nodes=1, limit_s=600.0))
     assert "1 job ahead of it, one of them promised a start within 2 min 20 s on 4 nodes" in tell.why("next", 10)
-    assert "the first needs 4 nodes and is promised a start within 2 min 20 s" in tell.why("long", 10)
+    assert "2 jobs ahead of it, one of them promised a start within 2 min 20 s on 4 nodes" in tell.why("long", 10)
     assert [*tell.starts(150, JobFinished("runs", 1))] == ["wide"]
 
 

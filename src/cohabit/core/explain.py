@@ -73,7 +73,7 @@ def _why_not_whole(view: View, policies: PolicySet, row: int, queue: list[int]) 
         return text
     if place == 0 or open_nodes(view, row) < need:
         text = f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
-        return f"{text}; {promised}" if promised else text
+        return "; ".join(filter(None, (text, ahead if place else "", promised)))
     if policies.backfill.depth == STRICT:
         return f"it fits ({need} of {idle} idle nodes), but {ahead}, and nothing may overtake"
     head = first if first in queue[:place] else queue[0]

@@ -1,7 +1,8 @@
 """Say which start a waiting job is promised, or the job that keeps it back: until when it waits at most.
 
 Besides promises that a pass has made, two starts are as good as promised: that of the first job in the queue where
-nothing may overtake it, and that of a first job past the age limit. Both hold by requested times, unless nodes are lost.
+nothing may overtake it, and that of a first job past the age limit. They hold by requested times, unless nodes are
+lost.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from cohabit.core.timeline import planned
 from cohabit.core.view import View
 from cohabit.model.units import FOREVER, counted, span
 
-
 # ---- whole nodes ----------------------------------------------------------------------------------------------------
 
 
 def starts_promised(view: View, policies: PolicySet, queue: Sequence[int]) -> dict[int, int]:
     """Return the starts that jobs are promised on whole nodes, by row, in order of the queue.
 
-    Under EASY the first job that waits for nodes is promised its start in every pass anew; it is computed here as there.
+    Under EASY every pass promises the first job that waits for nodes its start anew; here it is computed as there.
     """
     depth, cycle = policies.backfill.depth, policies.backfill.cycle
     if depth == CONSERVATIVE:

@@ -64,9 +64,7 @@ def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
             state.set_idle(node, False)
 
 
-def node_became(
-    applier: Applier, now_us: int, node: int, becomes: int, used: int = 0, until_us: int = 0
-) -> bool:
+def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: int = 0, until_us: int = 0) -> bool:
     """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten. `until_us`: when
     others, who use it, are to leave."""
     state = applier.state

@@ -21,7 +21,7 @@ from cohabit.model.units import FOREVER
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 OTHERS = -1  # the row of jobs that are not the core's
-NOBODY: Mapping[int, int] = {}
+NO_OTHERS: Mapping[int, int] = {}
 
 
 class Booking(NamedTuple):
@@ -53,7 +53,7 @@ class Residents(NamedTuple):
     until_us: Ints  # when those that are not the core's end
 
 
-def residents_of(ledger: Ledger, others_until: Mapping[int, int] = NOBODY) -> Residents:
+def residents_of(ledger: Ledger, others_until: Mapping[int, int] = NO_OTHERS) -> Residents:
     """List the jobs of all classes. `others_until`: by node, when jobs there that are not the core's are to end."""
     others = _others_in(ledger, others_until) if others_until else {}
     used = [index for index in ledger.classes() if ledger.residents[index] or index in others]
@@ -119,7 +119,7 @@ class Outlook:
     @cached_property
     def _freed(self) -> Ints:
         """What is free on a node of its class when each of them has left, by dimension."""
-        _, classes, first, takes = self._residents
+        _, classes, first, takes, _ = self._residents
         gone = np.cumsum(takes[:, self._order], axis=1)
         sizes = np.diff(np.append(first, len(classes)))
         before = np.where(first > 0, gone[:, first - 1], 0) if len(first) else gone
@@ -128,7 +128,7 @@ class Outlook:
 
     def room_at(self, instant_us: int) -> Ints:
         """Return what is free on a node of every class at an instant, by dimension."""
-        room, (_, classes, first, takes) = self.ledger.free.copy(), self._residents
+        room, (_, classes, first, takes, _) = self.ledger.free.copy(), self._residents
         if len(first):
             room[:, classes[first]] += np.add.reduceat(np.where(self._ends <= instant_us, takes, 0), first, axis=1)
         return room
@@ -138,7 +138,7 @@ class Outlook:
         ledger, wanted = self.ledger, self.ledger.wanted(want.takes)
         possible = (wanted[0] >= 0) & ledger.up & (ledger.count > 0)
         since = np.where(possible & (ledger.free >= wanted).all(axis=0), self.now_us, FOREVER)
-        rows, classes, starts, _ = self._residents
+        rows, classes, starts, *_ = self._residents
         if not len(rows):
             return since
         enough = (self._freed >= wanted[:, classes]).all(axis=0)

@@ -103,7 +103,7 @@ class ShortReasons:
             return "; ".join(filter(None, (f"needs {counted(need, 'node')}, {idle} idle", ahead, promised)))
         if place == 0 or (view.kinds.windows and open_nodes(view, row) < need):
             text = f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
-            return "; ".join(filter(None, (text, self._closed(row, number), promised)))
+            return "; ".join(filter(None, (text, promised, self._closed(row, number))))
         if self._policies.backfill.depth == STRICT:
             return f"it fits, but {counted(place, 'job')} ahead of it and nothing may overtake"
         whose = "promises to jobs" if self._policies.backfill.depth == CONSERVATIVE else "the first job in the queue"

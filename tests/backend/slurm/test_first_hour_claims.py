@@ -89,7 +89,8 @@ OF_STEERING = {
         "test_install_guide.py::test_the_guide_from_install_to_removal",
     "Only jobs count that it watched from their submission to their end":
         "test_shadow.py::test_jobs_from_before_and_jobs_that_still_run_take_nodes_and_do_not_count",
-    "with fewer than three there is none, and no gain is claimed": "test_shadow.py::test_an_interval_needs_three_stretches",
+    "with fewer than three there is none, and no gain is claimed":
+        "test_shadow.py::test_an_interval_needs_three_stretches",
     "Where no job would have shared a node, that is said": "test_shadow.py::test_what_would_have_been",
 }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Wide jobs do not pay for the rest: among small jobs they wait no longer under attach than under plain Slurm.
 
-The same jobs at the same instants, each time on a fresh Slurm of eight nodes with 28 cores: plain and under attach, with
-shared nodes (`cohabit`) and with whole ones (`ce-easy`).
+The same jobs at the same instants, each time on a fresh Slurm of eight nodes with 28 cores: plain and under attach,
+with shared nodes (`cohabit`) and with whole ones (`ce-easy`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from benchmarks.slurm_walk_jobs import CORES, NODES, Submission
 
 from tests.support.slurm_cluster import missing
 
-WIDER, WIDER_S = 1.1, 5.0  # a mean wait may be so many times plain Slurm's, and so much more: Slurm's starts and ours are
-# seen in whole looks
+WIDER, WIDER_S = 1.1, 5.0  # a mean wait may be so many times plain Slurm's, and so much more
 WIDE = ("all", "wide0", "wide1", "wide2")
 
 

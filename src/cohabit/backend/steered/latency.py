@@ -53,8 +53,8 @@ class Latency:
 def pause_s(poll_s: float, look_s: float, jobs_wait: bool) -> float:
     """Return the time until the next look, after one that took `look_s`: never less than that.
 
-    While jobs wait for nodes it is half of `poll_s`, so that an end is seen sooner, or longer where looks would take more
-    than a quarter of the time.
+    While jobs wait for nodes it is half of `poll_s`, so that an end is seen sooner, or longer where looks would take
+    more than a quarter of the time.
     """
     soon_s = max(poll_s / 2, QUARTER * look_s) if jobs_wait else poll_s
     return max(min(soon_s, poll_s), look_s)
