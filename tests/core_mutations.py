@@ -124,8 +124,15 @@ MODULES: dict[str, Module] = {
     "explain_sharing": _module(
         "core/test_shared_nodes.py core/test_explain_sharing.py",
         ("if view.job(other).user == user]", "]"),
-        ('if number == 1 else f"{number} {what}s"', 'if number <= 1 else f"{number} {what}s"'),
+        ("age_limit_us = view.age_limit_us()", "age_limit_us = 0"),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
+    ),
+    "explain_promises": _module(
+        "core/test_explain_promises.py",
+        ("            timeline.add(start_us, start_us + length_us, -counts)\n", ""),
+        ("policies.backfill.depth == STRICT or view.waited_us(first) >= view.age_limit_us()",
+         "policies.backfill.depth == STRICT"),
+        ("        left -= 1\n", ""),
     ),
     "explain_running": _module(
         "core/test_explain_running.py",
@@ -211,6 +218,12 @@ MODULES: dict[str, Module] = {
         ("if best is None or (load, -cores) < best[:2]:", "if best is None or (load, cores) < best[:2]:"),
         ("order = classes[np.lexsort((self.first[classes], self.occupied[classes]))]",
          "order = classes[np.argsort(self.first[classes])]"),
+    ),
+    "memory": _module(
+        "core/test_memory.py",
+        ("        return {key: draft_of(one) if", "        return memory or {key: draft_of(one) if"),
+        ("        return [draft_of(one) if", "        return memory or [draft_of(one) if"),
+        ("tuple(draft_of(one) for one in memory) if", "memory if"),
     ),
     "outlook": _module(
         "core/test_promises.py",
