@@ -206,14 +206,16 @@ def _asked(server: str, seen: Seen, numbers: dict[str, str], jobs: list[Submissi
     """Ask again and again why jobs wait, as their owners would: what a job waits for is told while it waits."""
     over, tasks = threading.Event(), {one.key: one.tasks for one in jobs}
 
+    def names() -> Iterator[tuple[str, str]]:
+        for key, number in list(numbers.items()):
+            yield from [(f"{key}_{at}", f"{number}_{at}") for at in range(1, tasks[key] + 1)] or [(key, number)]
+
     def ask() -> None:
         client = connect(server)
         while not over.wait(ASK_S):
-            for key, number in list(numbers.items()):
-                if tasks[key]:
-                    continue
+            for key, name in names():
                 try:
-                    story = client.why(number)
+                    story = client.why(name)
                 except InputError:  # not seen yet, or Slurm's own
                     continue
                 if story["state"] in ("queued", "held"):

@@ -204,6 +204,11 @@ def test_nodes_come_back_when_a_reservation_or_a_job_of_slurms_own_ends() -> Non
         return [one for one in facts if not isinstance(one, WindowSet | WindowCleared)]
 
     assert seen("IDLE", "MAINT", "RESERVED", windows=(upkeep,)) == [NodeUsed(0, 28, 0, 900 * SECOND)]
+    for now_s, said in ((901.0, []), (961.0, [NodeDrained(0)])):
+        facts = watcher.look(Picture(now_s, {}, [ManagerNode("n0", 28, states=("IDLE", "MAINT")),
+                                                 ManagerNode("n1", 28, states=("IDLE",))]))[0]  # fmt: skip
+        assert [one for one in facts if not isinstance(one, WindowCleared)] == said, "Slurm lets go some seconds later"
+    assert seen("IDLE", "MAINT", "RESERVED", windows=(upkeep,)) == [NodeUsed(0, 28, 0, 900 * SECOND)]
     assert seen("IDLE", "MAINT", "DRAIN", windows=(upkeep,)) == [NodeDrained(0)], "also when it is over"
     later = changed(own, limit_s=1000.0)
     assert seen("MIXED", "RESERVED", jobs=(later,), windows=(upkeep,)) == [NodeUsed(0, 28, 0, 1090 * SECOND)]

@@ -34,7 +34,7 @@ def starts_promised(view: View, policies: PolicySet, queue: Sequence[int]) -> di
     if not queue or (cycle is not None and cycle.interval_us > 0):  # promises are made in its cycles only
         return {}
     left, found = 1 if _is_not_passed(view, policies, queue[0]) else depth, dict[int, int]()
-    if left <= 0:
+    if left <= 0 or any(view.is_holding(row) for row in view.running().tolist()):  # of which no end is known
         return found
     in_use, timeline = InUse(view, policies.bounds), view.timeline()
     for row in queue:

@@ -6,13 +6,13 @@ by the reservation's end and by their time limits. Promised starts count on that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cohabit.backend.steered.known import Picture
 from cohabit.backend.steered.shapes import ManagerJob
 from cohabit.model.event import NodeDown, NodeDrained, NodeUp, NodeUsed
-from cohabit.model.units import microseconds
+from cohabit.model.units import SECOND, microseconds
 
 UP, DRAINED, DOWN = "up", "drained", "down"
 GONE = ("DOWN", "FAIL", "FAILING", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "FUTURE", "ERROR")
@@ -21,6 +21,9 @@ UNFIT = ("DRAIN", "DRAINED", "DRAINING", "UNKNOWN", "NOT_RESPONDING", "NO_RESPON
          "REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_UP", "POWER_UP", "INVALID_REG")  # fmt: skip
 NodeFact = NodeUp | NodeUsed | NodeDrained | NodeDown
 _FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown}
+
+
+AFTER_US = 60 * SECOND
 
 
 class Used(NamedTuple):
@@ -32,21 +35,32 @@ class Used(NamedTuple):
 
 
 def node_facts(
-    picture: Picture, number: Mapping[str, int], foreign: Iterable[ManagerJob], memory: bool
+    picture: Picture,
+    number: Mapping[str, int],
+    foreign: Iterable[ManagerJob],
+    memory: bool,
+    told: Sequence[NodeFact],
 ) -> Iterator[NodeFact]:
     """Say how every node stands. `number`: the steered nodes by their names; `foreign`: jobs of the manager's own that
-    run; `memory`: the manager books it."""
+    run; `memory`: the manager books it; `told`: how they stood before, by number."""
     used, reserved, nodes = _used(foreign, memory), _reserved_until(picture), {one.name: one for one in picture.nodes}
     for name, at in number.items():
         states, others = nodes[name].states if name in nodes else GONE, used.get(name)
-        stands = condition(states)
+        stands, before = condition(states), told[at]
+        only_reserved = stands == DRAINED and condition(set(states) - set(IN_RESERVATION)) == UP
         if stands == UP and others is not None:
             yield NodeUsed(at, *others) if others.cores else NodeDrained(at)
-        elif stands == DRAINED and name in reserved and condition(set(states) - set(IN_RESERVATION)) == UP:
+        elif only_reserved and name in reserved:
             ends_us = [reserved[name], *([] if others is None else [others.until_us])]
             yield NodeUsed(at, nodes[name].cpus, 0, max(ends_us) if all(ends_us) else 0)
+        elif only_reserved and isinstance(before, NodeUsed) and _has_just_passed(before.until_us, picture.begun_s):
+            yield before  # the manager lets go of a node some seconds after the reservation
         else:
             yield _FACT[stands](at)
+
+
+def _has_just_passed(until_us: int, now_s: float) -> bool:
+    return 0 <= microseconds(now_s) - until_us < AFTER_US
 
 
 def condition(states: Iterable[str]) -> str:

@@ -359,7 +359,7 @@ class Watcher:
     def _nodes(self, picture: Picture) -> list[Event]:
         foreign = [job for job in picture.jobs.values() if self._is_foreign(job)]
         facts: list[Event] = []
-        for now in node_facts(picture, self.number, foreign, self.terms.memory):
+        for now in node_facts(picture, self.number, foreign, self.terms.memory, tuple(self.told)):
             if now != self.told[now.node]:
                 self.told[now.node] = now
                 facts.append(now)
