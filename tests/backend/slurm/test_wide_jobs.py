@@ -1,4 +1,4 @@
-"""Wide jobs among small ones: under `ce-easy` they wait no longer than under plain Slurm, under `cohabit` a bounded time.
+"""Wide jobs among small ones: as soon as plain Slurm under `ce-easy`, within a bound under `cohabit`.
 
 The same jobs at the same instants, each time on a fresh Slurm of eight nodes with 28 cores: plain and under attach,
 with shared nodes (`cohabit`) and with whole ones (`ce-easy`). Plain Slurm lets no small job pass in its main scheduler,
