@@ -19,7 +19,7 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, Woken
 from cohabit.model.units import SECOND
-from cohabit.policy.gate.paying import ALL, LAG_US, PayingGate, goes_on_us
+from cohabit.policy.gate.paying import ALL, LAG_US, LAST_LAG_US, PayingGate, goes_on_us
 from cohabit.policy.gate.variability import SPELLS, Judgement, note_spell
 from tests.cli.cli_calls import cohabit
 from tests.core.shared_story import Story
@@ -119,6 +119,7 @@ def test_noise_is_expected_to_go_on_as_spells_did() -> None:
     note_spell(memory, ALL, True, 9 * minute)
     assert memory[SPELLS][ALL]["ended"] == 1
     assert goes_on_us(memory, 9 * minute, minute) == (minute + 8 * minute - LAG_US) / 2
+    assert goes_on_us(memory, 9 * minute, minute, LAST_LAG_US) == (minute + 8 * minute - minute / 2) / 2
 
 
 def test_keys_that_another_gate_has_are_said_to_have_no_effect(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_sliding_window_is_the_last_five_minutes(arrivals: list[tuple[int, i
         assert window is reducer.sliding(now_us)
         oldest = (now_us // PART_US - WINDOW_US // PART_US + 1) * PART_US
         inside = [one for one in come if BEGIN_US + one[1] * 1_000_000 >= oldest]
+        recent = [one for one in inside if (BEGIN_US + one[1] * 1_000_000) // PART_US >= now_us // PART_US - 2]
         for counter in range(3):
             for each in range(4):
                 known = [one[2][counter] for one in inside if one[0] == each and not math.isnan(one[2][counter])]
@@ -101,6 +102,10 @@ def test_the_sliding_window_is_the_last_five_minutes(arrivals: list[tuple[int, i
                 tables = (window.lowest, window.highest, window.mean)
                 shown = tuple(float(table[each, counter]) for table in tables)
                 assert shown == pytest.approx(expected, nan_ok=True, rel=1e-4, abs=1e-2)
+                last = [one[2][counter] for one in recent if one[0] == each and not math.isnan(one[2][counter])]
+                assert window.last is not None
+                mean = float(np.mean(last)) if last else math.nan
+                assert float(window.last[each, counter]) == pytest.approx(mean, nan_ok=True, rel=1e-4, abs=1e-2)
 
 
 def row(*values: float) -> np.ndarray:
