@@ -167,9 +167,7 @@ class ModelJudge:
 
     def __init__(self, model: VariabilityModel, all_nodes: bool = False) -> None:
         self.model, self.all_nodes = model, all_nodes
-        self.sees_last = any(
-            name.endswith(f".{LAST}") for name in model.kept
-        )  # of the window
+        self.sees_last = any(name.endswith(f".{LAST}") for name in model.kept)  # of the window
         self._bound: dict[tuple[tuple[str, ...], bool], Binding] = {}  # by what a window has
         norms = model.norms
         spreads = [norms.deviation_s[name] / mean for name, mean in norms.mean_s.items() if mean > 0]
@@ -193,7 +191,8 @@ class ModelJudge:
     def _norm(self, job: Job, view: View) -> tuple[float, float]:
         """Return the mean run time of a job's program and its deviation over the mean, by the model and own runs.
 
-        What the model knows counts as PRIOR_RUNS runs; a program that it does not know needs FEWEST_OWN. Zeros: unknown.
+        What the model knows counts as PRIOR_RUNS runs; a program that it does not know needs FEWEST_OWN. Zeros: not
+        known.
         """
         norms, own = self.model.norms, own_runs(view, job)
         told_s, told = norms.mean_s.get(job.program, 0.0), norms.deviation_s.get(job.program, 0.0) ** 2
