@@ -57,7 +57,7 @@ MODULES: dict[str, Module] = {
         "core/test_own_runs.py",
         ("    if not policies.gates or not job.program or", "    if not job.program or"),
         ("variance += (off_s * (run_s - mean_s) - variance) / count", "variance += (off_s * off_s - variance) / count"),
-        ('return f"{job.program}@{job.profile_owner} {job.processes}"', "return job.program"),
+        ('return f"{job.program}@{job.profile_owner} {job.processes}x{job.nodes}"', "return job.program"),
     ),
     "explain_windows": _module(
         "core/test_windows.py",

@@ -23,6 +23,7 @@ from cohabit.predict.variability_data import Norms
 from tests.core.shared_story import Story
 from tests.core.test_gating import Told
 from tests.support.builders import job, sharing_scheduler, submitted
+from tests.support.clusters import SHARED
 
 FOUR = Cluster((NodeGroup(4, 1),))
 GATES = (VariabilityGate(Told()),)
@@ -76,14 +77,12 @@ def test_without_a_gate_nothing_is_noted() -> None:
 
 
 def test_runs_at_another_scale_say_nothing() -> None:
-    core = sharing_scheduler()
-    core.policies = replace(core.policies, gates=GATES)
-    tell = Story(core)
+    tell = Story(SchedulerCore(SHARED, replace(sharing_scheduler().policies, gates=GATES)))
     assert tell.starts(0, submitted("a", program="p"), submitted("b", program="q"))
     row = tell.core.state.rows["b"]
     tell.core.state.placed[row] = replace(tell.core.state.placed[row], purpose="trial")
     tell(5, JobFinished("a", 1), JobFinished("b", 1))
-    assert list(tell.core.state.memory[MEMORY]) == ["p@ 1"]
+    assert list(tell.core.state.memory[MEMORY]) == ["p@ 1x1"]
 
 
 def test_old_runs_count_less_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,5 +51,5 @@ def own_runs(view: View, job: Job) -> OwnRuns:
 
 
 def _key(job: Job) -> str:
-    """Return the name under which runs are kept: a program's, on so many processes."""
-    return f"{job.program}@{job.profile_owner} {job.processes}"
+    """Return the name under which runs are kept: a program's, on so many processes and nodes."""
+    return f"{job.program}@{job.profile_owner} {job.processes}x{job.nodes}"
