@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,7 @@ WITHOUT = "ce-easy"
 POLICIES = (WITHOUT, "rush-paying")
 PROGRAMS = "branchy,compression"
 TYPE = "compute"  # of work: both compute
-TELEMETRY = TelemetryConfig(every_s=1.0, window_s=5.0)
-SESSIONS = 3  # on every core: a run beside them gets a quarter of it
+TELEMETRY = TelemetryConfig(every_s=1.0, window_s=3.0)
 ON_S, OFF_S = 10.0, 25.0  # of interference, on average in a round
 SELDOM = 2.0  # times as long a rest between control jobs: where many vary none lies 1.5 deviations above the mean
 LAST_S = 600.0  # a round is over by then
@@ -66,13 +66,14 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="a job takes alone")
     parser.add_argument("--load", type=float, default=1.5, help="core-seconds that arrive per core-second")
     parser.add_argument("--learn", type=int, default=50, help="rounds of control jobs")
+    parser.add_argument("--sessions", type=int, default=3, help="busy ones on every core")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policies", default=",".join(POLICIES), help="bundles, separated by commas")
     parser.add_argument("--programs", default=PROGRAMS, help="two or more exercises that compute, separated by commas")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="everything, as JSON")
     options = parser.parse_args(words)
     options.policies, options.programs = options.policies.split(","), options.programs.split(",")
-    for name in ("rounds", "jobs", "learn"):
+    for name in ("rounds", "jobs", "learn", "sessions"):
         if getattr(options, name) < 1:
             raise InputError(f"{getattr(options, name)} {name}", f"--{name}", "give a positive number")
     for name in options.policies:
@@ -88,14 +89,14 @@ def call(*words: str | Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def learned(kinds: Sequence[work.Kind], folder: Path, rounds: int) -> tuple[Path, dict[str, Any]]:
+def learned(kinds: Sequence[work.Kind], folder: Path, rounds: int, sessions: int) -> tuple[Path, dict[str, Any]]:
     """Return a model of control jobs under interference, and what its training says."""
     note(f"{rounds * len(kinds)} control jobs under interference that comes and goes ...")
     programs = "".join(
         f'[[program]]\nname = "{one.name}"\nworkload_type = "{TYPE}"\ncommand = {json.dumps(one.command)}\n'
         for one in kinds
     )
-    busy = json.dumps(interference.command(SESSIONS))
+    busy = json.dumps(interference.command(sessions))
     (folder / "runs.toml").write_text(
         f"interval_s = 1\nrepeats = {rounds}\nwindow_s = {TELEMETRY.window_s:g}\nlimit_s = 300\n{programs}"
         f"[interference]\ncommand = {busy}\non_s = {ON_S:g}\noff_s = {SELDOM * OFF_S:g}\n"
@@ -139,7 +140,7 @@ def trial(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     shape = (options.seconds, place.node_cores, place.cores, place.most_copies)
     drawn = work.kinds(options.programs, *shape, note, one_each=True)
     kinds = [one._replace(workload_type=TYPE) for one in drawn]
-    model, told = learned(kinds, folder, options.learn)
+    model, told = learned(kinds, folder, options.learn, options.sessions)
     norms = load_variability(model).model.norms
     note(f"{told['varying']} of {told['rows']} control runs vary; F1 {told['f1_grouped']} on a program left out")
     rounds: dict[str, list[judged.Figures]] = {name: [] for name in options.policies}
@@ -147,13 +148,12 @@ def trial(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         jobs = work.queue(kinds, options.jobs, place.cores, options.load, options.seed + number)
         rng = np.random.default_rng([options.seed, number])
         when = interference.spells(ON_S, OFF_S, LAST_S, rng)
+        beside = partial(interference.coming_and_going, when, options.sessions)
         first = number % len(options.policies)
         for name in [*options.policies[first:], *options.policies[:first]]:
             gated = "" if name == WITHOUT else str(model)
             policy = PolicyConfig(name=name, variability=gated) if gated else PolicyConfig(name=name)
-            ran = place.run(
-                f"{number + 1}-{name}", policy, jobs, lambda when=when: interference.coming_and_going(when, SESSIONS)
-            )
+            ran = place.run(f"{number + 1}-{name}", policy, jobs, beside)
             delays = sum(one.get("delayed", 0) for one in place.tallies.values())
             rounds[name].append(found := figures(ran, jobs, norms, delays))
             said = ", ".join(f"{words} {found[figure]:.1f}" for figure, words in SHOWN.items())

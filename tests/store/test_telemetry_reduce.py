@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.model.telemetry import WINDOW_US, Window, staleness
+from cohabit.model.telemetry import WINDOW_US, staleness
 from cohabit.store.telemetry_reduce import PART_US, Reduced, Reducer
 from tests.breadth import examples
 

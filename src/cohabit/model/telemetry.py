@@ -125,7 +125,7 @@ def mean_of_known(table: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return the mean of every column over the rows that are known; NaN where none is."""
     known = ~np.isnan(table)
     count, total = known.sum(axis=0), np.where(known, table, 0.0).sum(axis=0, dtype=np.float64)
-    return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 def feature_names(counters: Sequence[str], with_last: bool = False) -> tuple[str, ...]:

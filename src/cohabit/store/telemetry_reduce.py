@@ -267,6 +267,4 @@ class Reducer:
         """Return the means of the last part of the sliding window, and of the piece of time that has just begun."""
         recent = (self.number >= newest - max(self.per_span // LAST_PART, 1)) & (self.number <= newest)
         total, seen = self.sums.total[recent].sum(axis=0), self.sums.seen[recent].sum(axis=0)
-        mean = (total / np.maximum(seen, 1)).astype(np.float32)
-        mean[seen == 0] = np.nan
-        return mean
+        return np.where(seen > 0, total / np.maximum(seen, 1), np.nan).astype(np.float32)
