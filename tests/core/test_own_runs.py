@@ -65,7 +65,7 @@ def test_other_programs_owners_and_sizes_have_their_own() -> None:
     ran(tell, 50.0, profile_owner="7")
     ran(tell, 60.0, nodes=2)
     ran(tell, 70.0, program="")
-    assert known(tell).count == 3
+    assert known(tell).runs == 3
     assert known(tell, profile_owner="7") == OwnRuns(1, 50.0, 0.0)
     assert known(tell, nodes=2) == OwnRuns(1, 60.0, 0.0)
     assert known(tell, program="q") == OwnRuns()
@@ -88,7 +88,7 @@ def test_runs_at_another_scale_say_nothing() -> None:
 def test_old_runs_count_less_once_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_runs, "REMEMBERED", 4)
     tell = ran(story(), *[10.0] * 20, *[20.0] * 20)
-    assert known(tell).count == 4
+    assert known(tell).runs == 4
     assert known(tell).mean_s == pytest.approx(20.0, abs=0.1)
 
 
@@ -97,7 +97,7 @@ def test_there_is_room_for_so_many_programs(monkeypatch: pytest.MonkeyPatch) -> 
     tell = ran(story(), 10.0)
     ran(tell, 10.0, program="q")
     ran(tell, 30.0)
-    assert (known(tell).count, known(tell, program="q").count) == (2, 0)
+    assert (known(tell).runs, known(tell, program="q").runs) == (2, 0)
 
 
 def judged(norms: Norms) -> ModelJudge:

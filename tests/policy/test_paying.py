@@ -69,6 +69,14 @@ def test_a_job_starts_where_it_would_lose_less_than_idle_nodes(told: Told) -> No
     assert list(story(told, price_us=price_s * SECOND).starts(0, submitted("a"))) == ["a"]
 
 
+def test_a_job_that_waits_does_not_give_up_and_none_begins_to_wait_in_a_long_spell() -> None:
+    tell = story(Told({"a", "b"}), price_us=100 * SECOND)
+    assert tell.starts(0, submitted("a", nodes=2, limit_s=500)) == {}
+    assert tell.starts(60, Woken()) == {}
+    found = tell.starts(120, Woken(), submitted("b", nodes=1, limit_s=50))
+    assert list(found) == ["b"], "noise goes on for three minutes, and a varying run costs less"
+
+
 def test_at_the_bound_it_starts_into_noise() -> None:
     tell = story(Told({"a"}), bound_us=90 * SECOND, price_us=10_000 * SECOND)
     assert tell.starts(0, submitted("a")) == {}

@@ -24,7 +24,7 @@ MOST_PROGRAMS = 5000
 class OwnRuns(NamedTuple):
     """What the runs of a program here have shown; no runs: nothing."""
 
-    count: int = 0
+    runs: int = 0
     mean_s: float = 0.0
     variance: float = 0.0  # of the run times, in square seconds
 

@@ -5,9 +5,9 @@ the model knows them and as its own runs here show), but no more than noise goes
 varies, for which noise must go on long enough to take the program 1.5 deviations beyond its mean. A wait costs the
 nodes for as long as noise goes on, except where jobs behind that lose less take them: then the job lends them, and its
 reservation is made for the end of its patience. How long noise goes on is learned from the spells seen, the present one
-included: short spells are not waited for. A job is kept back for `bound_us` at most. It does badly where all jobs lose
-alike, where noise comes and goes faster than telemetry shows, and in the first long spell, which it cannot know to be
-long.
+included: in a spell that has lasted long no job begins to wait. One that waits goes on until it is calm, for `bound_us`
+at most: giving up would pay for both, the wait and the noise. It does badly where all jobs lose alike, where noise
+comes and goes faster than telemetry shows, and in the first long spell, which it cannot know to be long.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 NAME = "paying"
 BOUND_US = 600 * SECOND
-PRICE_US = 120 * SECOND
+PRICE_US = 300 * SECOND
 ALL = "all"  # types of work: noise is on the machine, not in the job
 LOOKED_AT = 200  # jobs at the front of the queue that may take lent nodes
 LAG_US = WINDOW_US // 2  # noise stays in the window after it is over,
@@ -95,7 +95,7 @@ class PayingGate(VariabilityGate):
         lasts_us = goes_on_us(memory, asked_of, self.ask_again_us, self.lag_us)
         lost_us = self._lost_us(row, expected, lasts_us, view)
         taken = self._taken(row, nodes, lost_us, lasts_us, view)
-        if lost_us <= lasts_us * (1.0 - taken):
+        if "since_us" not in about and lost_us <= lasts_us * (1.0 - taken):
             return None
         about = memory["jobs"].setdefault(job.job_id, {"skips": 0, "since_us": view.now_us})
         if about.get("counted") != asked_of:

@@ -196,10 +196,10 @@ class ModelJudge:
         """
         norms, own = self.model.norms, own_runs(view, job)
         told_s, told = norms.mean_s.get(job.program, 0.0), norms.deviation_s.get(job.program, 0.0) ** 2
-        weights = PRIOR_RUNS if told_s > 0.0 else 0, own.count
+        weights = PRIOR_RUNS if told_s > 0.0 else 0, own.runs
         if sum(weights) < FEWEST_OWN:
             return 0.0, 0.0
-        share = own.count / sum(weights)
+        share = own.runs / sum(weights)
         mean_s = (1.0 - share) * told_s + share * own.mean_s
         variance = (1.0 - share) * (told + (told_s - mean_s) ** 2) + share * (own.variance + (own.mean_s - mean_s) ** 2)
         return (mean_s, math.sqrt(variance) / mean_s) if mean_s > 0.0 else (0.0, 0.0)
