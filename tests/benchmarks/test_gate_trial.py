@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -39,15 +40,17 @@ def gone(pids: list[str], within_s: float = 10.0) -> bool:
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_sessions_end_with_the_process_that_started_them(how: signal.Signals) -> None:
     busy = subprocess.Popen(interference.command(1), start_new_session=True)
-    children: list[str] = []
-    until = time.monotonic() + 10
-    while not children and time.monotonic() < until:
-        children = Path(f"/proc/{busy.pid}/task/{busy.pid}/children").read_text().split()
-    assert children
-    assert {Path(f"/proc/{pid}/stat").read_text().split()[5] for pid in children} == set(children), "each its session"
-    busy.send_signal(how)
-    busy.wait()
-    assert gone(children)
+    try:
+        until, children, sessions = time.monotonic() + 30, list[str](), set[str]()
+        while (len(children) < len(os.sched_getaffinity(0)) or sessions != set(children)) and time.monotonic() < until:
+            children = Path(f"/proc/{busy.pid}/task/{busy.pid}/children").read_text().split()
+            sessions = {Path(f"/proc/{pid}/stat").read_text().split()[5] for pid in children}
+        assert sessions == set(children), "each has a session of its own"
+        busy.send_signal(how)
+        busy.wait()
+        assert gone(children)
+    finally:
+        busy.kill()
 
 
 def test_interference_is_over_when_the_block_is() -> None:

@@ -55,8 +55,14 @@ def test_a_job_waits_for_calm_where_a_varying_run_costs_more_than_the_wait() -> 
     assert tell.starts(0, submitted("a")) == {}
     assert tell.core.state.wake_us == 60 * SECOND
     told.noisy.clear()
-    assert list(tell.starts(60, Woken())) == ["a"]
-    assert tell.core.state.memory["paying"]["delayed"] == 1
+    assert tell.starts(60, Woken()) == {}, "noise may only pause"
+    told.noisy.add("a")
+    assert tell.starts(120, Woken()) == {}, "so it did"
+    told.noisy.clear()
+    assert tell.starts(180, Woken()) == {}
+    assert tell.why("a", 181).startswith("there are nodes for it, but noise seems to be over; it starts if")
+    assert list(tell.starts(240, Woken())) == ["a"]
+    assert tell.core.state.memory["paying"]["delayed"] == 2
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,11 @@ def test_rush_paying_is_taught_by_bursts_of_many_lengths_and_the_last_minute(his
     shares = []
     for minutes in (BURSTS_MIN[0], BURSTS_MIN[-1]):
         series = Series(SEED, "network", bursting(SMALL, minutes).network, 30)
-        high = np.array([series.at(step) for step in range(40 * 2880)]) > 0.8
+        high = np.array([series.at(step) for step in range(40 * 2880)]) > 0.6
         lasts_min = high.sum() / 2 / max(1, int((high[:-1] & ~high[1:]).sum()))
-        assert lasts_min == pytest.approx(minutes, rel=0.4)
+        assert lasts_min == pytest.approx(minutes, rel=0.25)
         shares.append(high.mean())
-    assert shares[0] == pytest.approx(shares[1], rel=0.3), "load is high for as much of the time"
+    assert shares[0] == pytest.approx(shares[1], rel=0.15), "load is high for as much of the time"
 
 
 def test_experiments_are_the_papers() -> None:

@@ -61,4 +61,4 @@ class GateOptions(NamedTuple):
     cost_aware: bool = False
     choose_nodes: bool = False
     longest_wait_us: int = 600_000_000
-    price_us: int = 300_000_000
+    price_us: int = 120_000_000

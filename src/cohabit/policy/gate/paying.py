@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 NAME = "paying"
 BOUND_US = 600 * SECOND
-PRICE_US = 300 * SECOND
+PRICE_US = 120 * SECOND
 ALL = "all"  # types of work: noise is on the machine, not in the job
 LOOKED_AT = 200  # jobs at the front of the queue that may take lent nodes
 LAG_US = WINDOW_US // 2  # noise stays in the window after it is over,
@@ -83,15 +83,16 @@ class PayingGate(VariabilityGate):
             return None
         asked_of, noisy = asked_about(view), expected.label in self.labels
         note_spell(memory, ALL, noisy, asked_of)
-        if not noisy:
-            return None
         about = memory["jobs"].get(job.job_id, {})
         end_us = about.get("since_us", view.now_us) + self.bound_us
         if view.now_us >= end_us:
-            if about.get("counted") != asked_of:
+            if noisy and about.get("counted") != asked_of:
                 about["counted"] = asked_of
                 tally(memory, "at_threshold")
             return None
+        if not noisy:
+            return self._calmed(about, asked_of, min(view.now_us + self.ask_again_us, end_us))
+        about.pop("calm_of", None)
         lasts_us = goes_on_us(memory, asked_of, self.ask_again_us, self.lag_us)
         lost_us = self._lost_us(row, expected, lasts_us, view)
         taken = self._taken(row, nodes, lost_us, lasts_us, view)
@@ -106,6 +107,12 @@ class PayingGate(VariabilityGate):
             f"{span(round(lasts_us))}; it waits until it is calm, {span(end_us - view.now_us)} at most"
         )
         return Wait(reason, min(view.now_us + self.ask_again_us, end_us), end_us if taken >= 1.0 else 0)
+
+    def _calmed(self, about: dict[str, Any], asked_of: int, again_us: int) -> Wait | None:
+        """Make a job that waits wait for a second calm answer: one alone would let all of them start into a pause."""
+        if "since_us" not in about or about.setdefault("calm_of", asked_of) < asked_of:
+            return None
+        return Wait("noise seems to be over; it starts if the next counters say so, too", again_us)
 
     def _lost_us(self, row: int, expected: Judgement, lasts_us: float, view: View) -> float:
         """Return what a start now is expected to lose, the price of a varying run included."""
