@@ -26,7 +26,9 @@ class Meter:
 
     def __init__(self, files: Files) -> None:
         self.files, self.perf = files, Perf()
-        self.counts = any(name in HARDWARE for name in self.perf.offer().counters)
+        offered = self.perf.offer().counters
+        self.counts, self.instructions = any(name in HARDWARE for name in offered), "instructions" in offered
+        self.misses = "cache_misses" in offered
 
 
 class JobMeter:
@@ -53,7 +55,7 @@ class JobMeter:
         if now_s < self.next_s or not self._trees:
             return
         self.next_s = now_s + min(max(SHARE * (now_s - self.begun_s), OFTEN_S), SELDOM_S)
-        found = self._read(group)
+        found = self.read(group)
         if found:
             self._first = self._first or (now_s, found)
             self._last = (now_s, found)
@@ -73,7 +75,8 @@ class JobMeter:
                 one.stop()
         self._counters, self._trees = [], {}
 
-    def _read(self, group: Path | None) -> dict[str, float]:
+    def read(self, group: Path | None) -> dict[str, float]:
+        """Return the amounts so far; `group` is the job's in resctrl."""
         for step_daemon, tree in self._trees.items():
             used = tree.sample()
             if used:
