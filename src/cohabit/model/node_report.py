@@ -46,7 +46,7 @@ def lacks(meters: NodeMeters) -> tuple[str, ...]:
     return tuple(
         words
         for words, there in (
-            ("its cache cannot be divided (no resctrl)", meters.ways > 0),
+            ("its cache is not divided (no resctrl, or no folder of orders)", meters.ways > 0),
             ("instructions are not counted (no hardware counters)", meters.instructions),
             ("memory traffic is not counted (neither resctrl nor hardware counters)", meters.traffic),
         )

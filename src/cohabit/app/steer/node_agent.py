@@ -153,7 +153,8 @@ class NodeDaemon:
         self._asking = ThreadPoolExecutor(1, "slurm")
         self._answers: dict[str, Future[Given]] = {}
         self.meter = Meter(machine.files)
-        ways, traffic = min(node.ways, config.node.ways or node.ways), offer is not None and TRAFFIC in offer.events
+        ways = min(node.ways, config.node.ways or node.ways) if config.orders is not None else 0
+        traffic = offer is not None and TRAFFIC in offer.events
         self.meters = NodeMeters(ways, self.meter.instructions, traffic or self.meter.misses)
         self.keeper = Keeper(
             config.name,
