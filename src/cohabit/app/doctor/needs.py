@@ -23,7 +23,7 @@ from cohabit.live.controller.place import Place
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.features import MEAN, features, given_by, not_in_vocabulary
 from cohabit.model.node_report import NodeMeters, lacks
-from cohabit.model.profile import Profile, ScaleProfile
+from cohabit.model.profile import Profile
 from cohabit.policy.degradation import some_of
 from cohabit.policy.needs import (
     CHANNEL,
@@ -263,18 +263,11 @@ def _profiles(profiles: Sequence[Profile], learns: bool, key: str) -> Has:
 def _curves(profiles: Sequence[Profile], measured: Has) -> Has:
     """Compare what runs here will give with the curves that are known already."""
     names = {one.program for one in profiles}
-    counted = {one.program for one in profiles if any(_is_counted(scale) for scale in one.scales)}
+    counted = {one.program for one in profiles if any(scale.counted for scale in one.scales)}
     if not measured.remedy or not names or counted < names:
         beside = f"; {len(counted)} of {len(names)} programs have counted ones" if names else ""
         return measured._replace(found=measured.found + beside)
     return Has(f"{len(counted)} programs have counted curves")
-
-
-def _is_counted(scale: ScaleProfile) -> bool:
-    """Return whether anything was counted for these curves: one that is level at nothing says nothing."""
-    if scale.ipc is None or scale.bandwidth_gbs is None:
-        return False
-    return len(set(scale.ipc.values)) > 1 or max(scale.bandwidth_gbs.values) > 0
 
 
 def _curves_here(divides: bool, learns: bool) -> Has:
