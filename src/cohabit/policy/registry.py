@@ -81,7 +81,7 @@ PLACEMENTS: dict[str, Entry] = {
         "SNS: spread and share as profiles of cache and bandwidth allow", "SC 2019", ("equal", "guarantee"),
     ),
     "joint": Entry(
-        _PLACEMENT + "joint", "by_form",
+        _PLACEMENT + "planned", "by_form",
         "spread, share and wait by what it costs all jobs, under a slowdown bound", "ours",
         ("spare", "guarantee", "equal"),
     ),

@@ -27,6 +27,7 @@ from cohabit.model.plan import Ask
 from cohabit.model.profile import Profile, Tenant, demand, footprint, stream_gbs
 from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
 from cohabit.model.units import microseconds
+from cohabit.policy.caution import cautious
 from cohabit.policy.degradation import PredictedPairs
 from cohabit.policy.exploration import Trials
 from cohabit.policy.needs import ALL_ALONE, CURVED, DIVIDED
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from cohabit.policy.options import PlacementOptions
 
 SLACK = 1.2  # a way to run that costs more than this many times the best one is not worth a start now
-TRUSTED_SPREAD = 0.05  # of the points of a curve: profiles measured once are about that uneven
-CAUTION = 0.25  # how much a bound rises with the spread beyond that
 
 
 class Joint(SharedNodes):
@@ -148,7 +147,7 @@ class Joint(SharedNodes):
     def _shared(self, row: int, profile: Profile, base_s: float, view: View) -> list[Ask]:
         """Return the footprints at profiled scales that keep alpha of the speed of the compact, exclusive run."""
         job, node, found = view.job(row), view.node_type(row), []
-        bound = min(1.0, (job.alpha or self.alpha) * (1.0 + CAUTION * max(0.0, spread_of(profile) - TRUSTED_SPREAD)))
+        bound = cautious(job.alpha or self.alpha, profile)
         for scale in (1,) if stays_together(job, profile) else self.scales:
             one = demand(profile, scale, job.processes, 1.0, node, view.need(row))
             if one is None or one.time_s * bound > base_s or not possible(job, one.nodes, scale, view):
@@ -197,25 +196,3 @@ class Joint(SharedNodes):
         counted = (CORES.name, BANDWIDTH.name, WAYS.name)
         parts = zip(ask.takes[kind], capacity, self.dimensions, strict=True)
         return float(max(taken / whole for taken, whole, dimension in parts if dimension.name in counted))
-
-
-def by_form(options: PlacementOptions) -> Joint:
-    """Return the greedy form, or the one that plans short queues (planned.py)."""
-    if options.planned:
-        from cohabit.policy.placement.planned import Planned
-
-        return Planned(options)
-    return Joint(options)
-
-
-def spread_of(profile: Profile) -> float:
-    """Return the relative error of the points of a profile's bandwidth curves, by how uneven neighbouring points are.
-
-    True curves bend slowly, so that second differences are mostly errors of measurement.
-    """
-    uneven: list[float] = []
-    for one in profile.scales:
-        if one.bandwidth_gbs is not None and len(one.bandwidth_gbs.values) >= 4:
-            logs = np.log(np.maximum(one.bandwidth_gbs.values, 1e-9))
-            uneven += np.abs(np.diff(logs, 2)).tolist()
-    return float(np.median(uneven)) / (0.6745 * np.sqrt(6.0)) if uneven else 0.0

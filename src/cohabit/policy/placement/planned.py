@@ -31,6 +31,11 @@ PRIME = 1_000_003
 Memory = dict[str, Any]
 
 
+def by_form(options: PlacementOptions) -> Joint:
+    """Return the greedy form of the joint policy, or the one that plans short queues."""
+    return Planned(options) if options.planned else Joint(options)
+
+
 class Planned(Joint):
     """The joint policy with plans of the queue."""
 
