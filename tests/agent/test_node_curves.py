@@ -56,13 +56,13 @@ def test_steps_follow_from_the_time_of_day_and_only_whole_ones_count() -> None:
     assert at(1006.0, 900) == 0  # settles
     assert at(1007.5, 1000) == 0
     assert at(1010.0, 1500) == 4
-    assert at(1025.0, 9999) == 8  # a step was missed: nothing is counted
+    assert at(1030.0, 9999) == 8  # a step was missed: nothing is counted
     assert [(one.ways, one.seconds, one.amounts) for one in steps.episodes] == [
         (2, 2.5, {"instructions": 500.0}),
         (8, pytest.approx(1.8), {"instructions": 90.0}),
     ]
-    assert at(1027.5, 10_000) == 0
-    assert at(1030.0, 5) == 2  # the counter was reset: no episode
+    assert at(1032.5, 10_000) == 0
+    assert at(1035.0, 5) == 2  # the counter was reset: no episode
     assert len(steps.episodes) == 2
 
 

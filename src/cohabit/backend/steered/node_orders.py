@@ -44,7 +44,7 @@ class NodeOrders:
         """Order the curves of a run that has its nodes to itself."""
         wanted = (order.job_id, expected_s)
         self._curves |= dict.fromkeys(_numbers(order.nodes), wanted)
-        await self._write(SetShares(order.nodes), [wanted])
+        await self._write(SetShares(order.nodes, ()), [wanted])
 
     async def starts(self, order: StartJob) -> None:
         """Take back the order for an earlier run of a job that starts again."""
@@ -52,7 +52,7 @@ class NodeOrders:
         for node in stale:
             del self._curves[node]
         if stale:
-            await self._write(SetShares(tuple((node, 1) for node in stale)), [])
+            await self._write(SetShares(tuple((node, 1) for node in stale), ()), [])
 
     async def _write(self, command: SetShares, curves: Sequence[tuple[str, float]]) -> None:
         if self.folder is not None:
