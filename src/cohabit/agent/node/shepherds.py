@@ -2,8 +2,9 @@
 
 Grid Engine needs no prolog for it: execd starts a shepherd for every job, and for every part of a parallel job, in the
 job's folder below its own spool folder, which also names the host. A process counts as a shepherd only if root started
-it (real and saved uid; the effective one is Grid Engine's administrator), it runs a file named sge_shepherd that root
-owns, and comes from execd or init over such processes. Only reads /proc; no process is signalled.
+it (its real uid, which no other account can have; the effective one is Grid Engine's administrator), it runs a file
+named sge_shepherd that root owns, and it comes from execd or init over such processes. Only reads /proc; no process is
+signalled.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ class ShepherdProcesses(Processes):
         return None if found is None else (found[1], found[2], found[3])
 
     def _owned(self, pid: int) -> bool:
-        """Return whether root started it: its real and its saved uid are the owner's."""
+        """Return whether root started it: its real uid is the owner's."""
         try:
             lines = (self.root / str(pid) / "status").read_text().splitlines()
         except OSError:
             return False
         uids = next((line.split()[1:] for line in lines if line.startswith("Uid:")), [])
-        return len(uids) == 4 and {uids[0], uids[2]} == {str(self._owner)}
+        return uids[:1] == [str(self._owner)]
 
     def _begun_s(self, pid: int) -> float:
         """Return when a process began, from the kernel's ticks since the machine was started."""
