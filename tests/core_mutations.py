@@ -212,6 +212,12 @@ MODULES: dict[str, Module] = {
         ("order = classes[np.lexsort((self.first[classes], self.occupied[classes]))]",
          "order = classes[np.argsort(self.first[classes])]"),
     ),
+    "memory": _module(
+        "core/test_memory.py",
+        ("        return {key: draft_of(one) if", "        return memory or {key: draft_of(one) if"),
+        ("        return [draft_of(one) if", "        return memory or [draft_of(one) if"),
+        ("tuple(draft_of(one) for one in memory) if", "memory if"),
+    ),
     "outlook": _module(
         "core/test_promises.py",
         ("np.where(self._ends <= instant_us, takes, 0)", "np.where(self._ends < instant_us, takes, 0)"),

@@ -12,12 +12,12 @@ counters promise of those is asked as soon as the programs' profiles are known.
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cohabit.core.columns import START
+from cohabit.core.memory import draft_of
 from cohabit.core.protocols import CoRunLearner, PolicySet
 from cohabit.core.state import State
 from cohabit.core.view import CO_RUNS, View
@@ -117,7 +117,7 @@ def _learner(policies: PolicySet) -> CoRunLearner | None:
 
 
 def _copied(memory: dict[str, Any]) -> dict[str, Any]:
-    return deepcopy(memory) if memory else {"version": 0, "met": {}, "runs": {}}
+    return draft_of(memory) if memory else {"version": 0, "met": {}, "runs": {}}
 
 
 def _met(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cohabit.core.explain_sharing import counted, joined, named
 from cohabit.core.guaranteeing import recalled
-from cohabit.core.protocols import Guarantor, PolicySet
+from cohabit.core.protocols import PolicySet
 from cohabit.core.state import State
 from cohabit.core.view import View
 from cohabit.model.node_names import nodes_text
@@ -72,8 +72,8 @@ def _ways_now(state: State, policies: PolicySet, view: View, row: int, how: Plac
         return 0
     residents = ledger.rows_on(node)
     shares = partitioner.split([view.tenant(other, kind) for other in residents], group)
-    if isinstance(partitioner, Guarantor):
-        shares, _ = partitioner.correct(residents, shares, group, view, recalled(state, partitioner))
+    if (guarantor := policies.guarantor) is not None:
+        shares, _ = guarantor.correct(residents, shares, group, view, recalled(state, guarantor))
     return int(shares[residents.index(row)][1])
 
 

@@ -7,13 +7,13 @@ job keeps a reservation for its next chance, so that no other job takes its node
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cohabit.core.columns import RELEASED
+from cohabit.core.memory import draft_of
 from cohabit.core.protocols import Gate, Wait
 from cohabit.core.view import View
 from cohabit.model.plan import Plan, Ranges
@@ -105,9 +105,10 @@ def why_kept_back(view: View, gates: tuple[Gate, ...], row: int) -> str:
 
 def _recalled(gate: Gate, view: View) -> dict[str, Any]:
     """Return the gate's memory, without jobs that have left."""
-    memory: dict[str, Any] = deepcopy(view.memory.get(gate.name, {}))
+    memory: dict[str, Any] = view.memory.get(gate.name, {})
     here = {name: about for name, about in memory.get(JOBS, {}).items() if view.waits(name)}
-    return memory | {JOBS: here}
+    draft: dict[str, Any] = draft_of(memory | {JOBS: here})
+    return draft
 
 
 def _occasion(view: View) -> int:

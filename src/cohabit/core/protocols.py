@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -337,6 +338,11 @@ class PolicySet:
     fairness: float = 0.0  # most that a user's mean slowdown may be, as a multiple of the mean of all; 0: no bound
     notes_co_runs: bool = False  # for the profile store, also where the placement does not learn from them
     names: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def guarantor(self) -> Guarantor | None:
+        """The partitioner, if it corrects divisions by measurements; asked once, because there are many of them."""
+        return self.partitioner if isinstance(self.partitioner, Guarantor) else None
 
     @property
     def lowest_nodes(self) -> bool:

@@ -20,7 +20,7 @@ from cohabit.core.guaranteeing import recalled
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
 from cohabit.core.ledger import Ledger, Parts, Takes, nodes_in, ranges_of
 from cohabit.core.promises import Draft, Promises
-from cohabit.core.protocols import Choosing, Guarantor, Intent, Mover, Planning, PolicySet, SharedPlacer
+from cohabit.core.protocols import Choosing, Intent, Mover, Planning, PolicySet, SharedPlacer
 from cohabit.core.scan import QueueScan
 from cohabit.core.state import State
 from cohabit.core.view import View
@@ -358,7 +358,7 @@ def shares_that_changed(state: State, policies: PolicySet, view: View, reason: s
     if policies.partitioner is None:
         return []
     commands: list[Command] = []
-    corrects = policies.partitioner if isinstance(policies.partitioner, Guarantor) else None
+    corrects = policies.guarantor
     memory = {} if corrects is None else recalled(state, corrects)
     for index in sorted(touched, key=lambda one: int(ledger.first[one])):
         rows, kind = ledger.residents[index], int(ledger.kind[index])

@@ -10,7 +10,6 @@ arguments, so that a replay makes the same core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 
 import msgspec
@@ -45,6 +44,7 @@ from cohabit.core.kernels import nodes as nodes_kernel
 from cohabit.core.kernels.profile import UNRESERVED
 from cohabit.core.ledger import STATES, Ledger, Takes, nodes_in, ranges_of
 from cohabit.core.mates.local import CoupledState
+from cohabit.core.memory import draft_of
 from cohabit.core.protocols import ANYBODY, PolicySet
 from cohabit.core.state import DRAINED, UP, State
 from cohabit.core.view import CO_RUNS
@@ -106,7 +106,7 @@ def succeed(old: SchedulerCore, cluster: Cluster, policies: PolicySet, now_us: i
     state.users, state.usage = dict(before.users), before.usage.copy()
     state.next_seq, state.generation = before.next_seq, before.generation + 1
     state.window = before.window
-    state.memory = {key: deepcopy(before.memory[key]) for key in KNOWLEDGE if key in before.memory}
+    state.memory = {key: draft_of(before.memory[key]) for key in KNOWLEDGE if key in before.memory}
     state.gauges[RUN_US], state.gauges[RUNS] = before.gauges[RUN_US], before.gauges[RUNS]
     if before.coupled is not None and state.coupled is not None:
         state.coupled = msgspec.convert(msgspec.to_builtins(before.coupled), CoupledState)

@@ -18,7 +18,6 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.explain_running import how_it_runs
 from cohabit.core.explain_sharing import counted
-from cohabit.core.protocols import Guarantor
 from cohabit.model.command import Command, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobStarted
@@ -132,7 +131,7 @@ class _Watch:
         if started:
             how = how_it_runs(core.state, policies, self.name, now_us + self.domain.clock_offset_us, names_all=True)
             self.story["how"] = self.reword(how)
-        if started and not isinstance(policies.partitioner, Guarantor):
+        if started and policies.guarantor is None:
             raise _Found  # otherwise actions during its run would be reported as well
 
 

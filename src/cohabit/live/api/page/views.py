@@ -17,7 +17,6 @@ from cohabit.core.core import SchedulerCore
 from cohabit.core.guaranteeing import recalled, story_of
 from cohabit.core.kernels.ladder import all_rows
 from cohabit.core.ledger import ranges_of
-from cohabit.core.protocols import Guarantor
 from cohabit.core.short_reasons import ShortReasons
 from cohabit.core.state import DOWN, DRAINED, State
 from cohabit.live.api.dry_run import ExpectedStarts
@@ -256,8 +255,8 @@ def _promised(core: SchedulerCore, row: int) -> float | None:
 
 def measured(core: SchedulerCore, job_id: str) -> Speed | None:
     """Return the last measurement of the loop that keeps the promise, as shares of the solo speed."""
-    guarantor = core.policies.partitioner
-    if not isinstance(guarantor, Guarantor):
+    guarantor = core.policies.guarantor
+    if guarantor is None:
         return None
     about = recalled(core.state, guarantor)["jobs"].get(job_id)
     if not about or not about.get("span_us"):
@@ -327,6 +326,6 @@ def _masks(core: SchedulerCore, node: int, rows: list[int], now_us: int) -> dict
         return {}
     view, residents = core.view(now_us), state.ledger.rows_on(node)
     shares = partitioner.split([view.tenant(row, kind) for row in residents], group)
-    if isinstance(partitioner, Guarantor):
-        shares, _ = partitioner.correct(residents, shares, group, view, recalled(state, partitioner))
+    if (guarantor := policies.guarantor) is not None:
+        shares, _ = guarantor.correct(residents, shares, group, view, recalled(state, guarantor))
     return {row: (int(share[0]), int(share[1])) for row, share in zip(residents, shares, strict=True)}
