@@ -53,6 +53,12 @@ MODULES: dict[str, Module] = {
         ("if alone_us < LEAST_ALONE_US or", "if False or"),
         ("if profile is not None and profile.owner == job.profile_owner else", "if profile is not None else"),
     ),
+    "own_runs": _module(
+        "core/test_own_runs.py",
+        ("    if not policies.gates or not job.program or", "    if not job.program or"),
+        ("variance += (off_s * (run_s - mean_s) - variance) / count", "variance += (off_s * off_s - variance) / count"),
+        ('return f"{job.program}@{job.profile_owner} {job.processes}x{job.nodes}"', "return job.program"),
+    ),
     "explain_windows": _module(
         "core/test_windows.py",
         ("    if window.begin_us > now_us:\n", "    if True:\n"),

@@ -24,8 +24,7 @@ def pair(folder: Path, on_big: str, on_small: str, schemes: tuple[str, str] = ("
     for name, rows in (("big", on_big), ("small", on_small)):
         (folder / f"{name}.csv").write_text(HEAD + rows.replace("\n", ",\n"))
     domains = [
-        {"name": name, "cluster": 10, "jobs": str(folder / f"{name}.csv"), "scheme": scheme}
-        | changes.pop(name, {})
+        {"name": name, "cluster": 10, "jobs": str(folder / f"{name}.csv"), "scheme": scheme} | changes.pop(name, {})
         for name, scheme in zip(("big", "small"), schemes, strict=True)
     ]
     written(folder, {"domain": domains} | changes)

@@ -1,4 +1,4 @@
-"""`cohabit node`: the daemon on a node of a Slurm cluster, and what it knows."""
+"""`cohabit node`: the daemon on a node of a cluster under Slurm or Grid Engine, and what it knows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.steering import JSON
 
 FOLDER = Annotated[Path, typer.Option(metavar="DIR", help="Where prolog and epilog tell of jobs; as in those scripts.")]
-NAME = Annotated[str, typer.Option(help="What Slurm calls this node; otherwise its host name.")]
+NAME = Annotated[str, typer.Option(help="What the manager calls this node; otherwise its host name.")]
 USUAL = Path("/run/cohabit/node")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    about = "On a node of a Slurm cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
-    short = "On a node of Slurm: groups and counters of its jobs."
+    about = "On a node of a cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
+    short = "On a node of a cluster: groups and counters of its jobs."
     add_group(app, "node", short, about, "cohabit node serve site.toml", verbs=(serve, status, key))
 
 
 @verb("serve", "Keep resctrl groups of the node's jobs and count what they use.", "cohabit node serve")
 def serve(
     site: Annotated[
-        Path | None, typer.Argument(metavar="[SITE.toml]", help="The controller's file: slurm.conf and [node].")
+        Path | None,
+        typer.Argument(metavar="[SITE.toml]", help="The controller's file: the manager, [node] and [nodes]."),
     ] = None,
     name: NAME = "",
     folder: FOLDER = USUAL,
@@ -43,6 +44,7 @@ def serve(
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="This node's key (cohabit node key); else the file's.")
     ] = None,
+    manager: Annotated[str, typer.Option(help="Without a site file: slurm or gridengine.")] = "slurm",
     as_json: JSON = False,
 ) -> None:
     """Serve until stopped (Ctrl-C). Jobs do not notice whether it runs, ends or is killed."""
@@ -50,17 +52,21 @@ def serve(
     import signal
     import threading
 
+    from cohabit.app.doctor.site_needs import steered_site
     from cohabit.app.steer.node_agent import NodeDaemon, config_for, own_name
-    from cohabit.app.steer.slurm_site import read_slurm_site
+    from cohabit.model.node_report import lacks
 
-    read = None if site is None else read_slurm_site(site)
-    config = config_for(read, name or own_name(), folder, store or None, orders, controller, key)
+    read = None if site is None else steered_site(site)
+    config = config_for(read, name or own_name(), folder, store or None, orders, controller, key, manager)
     logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     daemon = NodeDaemon(config)
-    note(f"serving node {config.name} ({daemon.hardware}); prolog and epilog tell of jobs in {daemon.place}")
+    told = "prolog and epilog tell of jobs in" if config.manager == "slurm" else "jobs are found by shepherds, noted in"
+    note(f"serving node {config.name} ({daemon.hardware}); {told} {daemon.place}")
+    for words in lacks(daemon.meters):
+        note(f"curves of programs cannot be measured whole here: {words}; `cohabit doctor` says what would change that")
     if config.controller is not None:
         note(f"runs and telemetry are reported to the controller at {config.controller.address}")
     daemon.run(stop.is_set)
@@ -81,6 +87,8 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
     alive = "serves" if found["alive"] else "is not running"
     typer.echo(f"node {found['node']} ({found['hardware']}): the daemon {alive}; {found['finished']} jobs have ended")
     typer.echo(_reporting(found.get("reports")))
+    for words in found.get("lacks", []):
+        typer.echo(f"not measured here: {words}")
     for why, count in found.get("discarded", {}).items():
         typer.echo(f"{count} measurement{'' if count == 1 else 's'} discarded: {why}")
     jobs = [
@@ -90,6 +98,7 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
             "CPUs": format_cpus(tuple(one["cpus"])) or "not known",
             "told by": one["told_by"],
             "group": one["group"] or "none",
+            "stepped to": f"{one['stepped_to']} ways" if one.get("stepped_to") else "",
         }
         for one in found["jobs"]
     ]

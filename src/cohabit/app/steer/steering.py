@@ -170,6 +170,7 @@ async def open_service(site: SteeredSite, held: Held | None = None, asked_s: flo
     if api is not None:
         api.parts.reload = partial(reload, service)
     _hear_nodes(service, cluster, _is_measured(restored), clock.now_us)
+    measuring.nodes = service.channel
     if isinstance(canaries, CanaryBackend) and service.telemetry is not None:
         canaries.bind(controller.ask, service.telemetry)
     service.changed_scheme = changed_in_file(restored.core, site.config.coupling)
