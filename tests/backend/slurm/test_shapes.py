@@ -97,7 +97,7 @@ def test_what_cannot_be_given_back_is_said_and_tried_again(
     slurm, lease = two_idle, two_idle.folder / "lease"
     write_lease(lease, time.time() + 60, ("all",))
     stuck, fine = (submit(slurm, tmp_path, 1, "-n1") for _ in range(2))
-    assert {jobs_of(slurm)[name].mark for name in (stuck, fine)} == {"cohabit:held"}
+    assert {jobs_of(slurm)[name].mark for name in (stuck, fine)} == {"cohabit:held:open"}
     write_lease(lease, 0, ("all",))
     manager = Refusing(slurm, stuck)
     handed = asyncio.run(hand_back(manager, ["all"]))
