@@ -53,6 +53,12 @@ MODULES: dict[str, Module] = {
         ("if alone_us < LEAST_ALONE_US or", "if False or"),
         ("if profile is not None and profile.owner == job.profile_owner else", "if profile is not None else"),
     ),
+    "own_runs": _module(
+        "core/test_own_runs.py",
+        ("    if not policies.gates or not job.program or", "    if not job.program or"),
+        ("variance += (off_s * (run_s - mean_s) - variance) / count", "variance += (off_s * off_s - variance) / count"),
+        ('return f"{job.program}@{job.profile_owner} {job.processes}x{job.nodes}"', "return job.program"),
+    ),
     "explain_windows": _module(
         "core/test_windows.py",
         ("    if window.begin_us > now_us:\n", "    if True:\n"),
@@ -124,8 +130,15 @@ MODULES: dict[str, Module] = {
     "explain_sharing": _module(
         "core/test_shared_nodes.py core/test_explain_sharing.py",
         ("if view.job(other).user == user]", "]"),
-        ('if number == 1 else f"{number} {what}s"', 'if number <= 1 else f"{number} {what}s"'),
+        ("age_limit_us = view.age_limit_us()", "age_limit_us = 0"),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
+    ),
+    "explain_promises": _module(
+        "core/test_explain_promises.py",
+        ("            timeline.add(start_us, start_us + length_us, -counts)\n", ""),
+        ("policies.backfill.depth == STRICT or view.waited_us(first) >= view.age_limit_us()",
+         "policies.backfill.depth == STRICT"),
+        ("        left -= 1\n", ""),
     ),
     "explain_running": _module(
         "core/test_explain_running.py",

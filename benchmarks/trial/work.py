@@ -33,6 +33,7 @@ class Kind(NamedTuple):
     cores: int
     seconds: float  # about, alone
     command: tuple[str, ...]
+    workload_type: str = ""
 
 
 class TrialJob(NamedTuple):

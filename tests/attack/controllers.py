@@ -80,6 +80,7 @@ class RootController:
 
     def ask(self, account: Account | None, method: str, path: str, body: Any = None) -> Answer:
         """One request over the socket, as this account; None: as root."""
+
         def call() -> list[Any]:
             return list(ask(UnixConnection(str(self.socket)), method, path, body))
 

@@ -55,9 +55,10 @@ def test_compare_and_sweep(scenario: Path) -> None:
 
 def test_what_does_not_go_with_several_domains(scenario: Path) -> None:
     assert "do not go with [[domain]]" in cohabit("simulate", scenario, "--nodes", "5").sentence()
-    assert "the fast engine cannot do this: several domains" in cohabit(
-        "simulate", scenario, "--engine", "fast"
-    ).sentence()
+    assert (
+        "the fast engine cannot do this: several domains"
+        in cohabit("simulate", scenario, "--engine", "fast").sentence()
+    )
 
 
 def test_why(scenario: Path, tmp_path: Path) -> None:

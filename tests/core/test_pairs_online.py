@@ -311,9 +311,7 @@ def test_a_pair_goes_only_to_a_kind_of_node_that_holds_both() -> None:
     small, large = (replace(NODE, memory_bytes=memory) for memory in (1000 << 20, 2000 << 20))
     bundle = build(PolicyConfig(name="pair-greedy"))
     cluster = Cluster((small, large), "shared", oversubscribe=True)
-    tell = Story(
-        SchedulerCore(cluster, replace(bundle, placer=Pair(KNOWN_PAIRS)), profiles=KNOWN)
-    )
+    tell = Story(SchedulerCore(cluster, replace(bundle, placer=Pair(KNOWN_PAIRS)), profiles=KNOWN))
     starts = tell.starts(0, *(submitted(name, program=name, processes=8, memory_bytes=100 << 20) for name in "ab"))
     assert starts["a"].nodes == starts["b"].nodes == ((1, 1),), "each of them fits the first node, both do not"
 

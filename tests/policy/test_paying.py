@@ -19,7 +19,7 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.event import JobFinished, Woken
 from cohabit.model.units import SECOND
-from cohabit.policy.gate.paying import ALL, LAG_US, PayingGate, goes_on_us
+from cohabit.policy.gate.paying import ALL, LAG_US, LAST_LAG_US, PayingGate, goes_on_us
 from cohabit.policy.gate.variability import SPELLS, Judgement, note_spell
 from tests.cli.cli_calls import cohabit
 from tests.core.shared_story import Story
@@ -55,8 +55,14 @@ def test_a_job_waits_for_calm_where_a_varying_run_costs_more_than_the_wait() -> 
     assert tell.starts(0, submitted("a")) == {}
     assert tell.core.state.wake_us == 60 * SECOND
     told.noisy.clear()
-    assert list(tell.starts(60, Woken())) == ["a"]
-    assert tell.core.state.memory["paying"]["delayed"] == 1
+    assert tell.starts(60, Woken()) == {}, "noise may only pause"
+    told.noisy.add("a")
+    assert tell.starts(120, Woken()) == {}, "so it did"
+    told.noisy.clear()
+    assert tell.starts(180, Woken()) == {}
+    assert tell.why("a", 181).startswith("there are nodes for it, but noise seems to be over; it starts if")
+    assert list(tell.starts(240, Woken())) == ["a"]
+    assert tell.core.state.memory["paying"]["delayed"] == 2
 
 
 @pytest.mark.parametrize(
@@ -67,6 +73,14 @@ def test_a_job_waits_for_calm_where_a_varying_run_costs_more_than_the_wait() -> 
 def test_a_job_starts_where_it_would_lose_less_than_idle_nodes(told: Told) -> None:
     price_s = 59 if told.chance == 1.0 and told.spread == 0.0 else 119
     assert list(story(told, price_us=price_s * SECOND).starts(0, submitted("a"))) == ["a"]
+
+
+def test_a_job_that_waits_does_not_give_up_and_none_begins_to_wait_in_a_long_spell() -> None:
+    tell = story(Told({"a", "b"}), price_us=100 * SECOND)
+    assert tell.starts(0, submitted("a", nodes=2, limit_s=500)) == {}
+    assert tell.starts(60, Woken()) == {}
+    found = tell.starts(120, Woken(), submitted("b", nodes=1, limit_s=50))
+    assert list(found) == ["b"], "noise goes on for three minutes, and a varying run costs less"
 
 
 def test_at_the_bound_it_starts_into_noise() -> None:
@@ -119,6 +133,7 @@ def test_noise_is_expected_to_go_on_as_spells_did() -> None:
     note_spell(memory, ALL, True, 9 * minute)
     assert memory[SPELLS][ALL]["ended"] == 1
     assert goes_on_us(memory, 9 * minute, minute) == (minute + 8 * minute - LAG_US) / 2
+    assert goes_on_us(memory, 9 * minute, minute, LAST_LAG_US) == (minute + 8 * minute - minute / 2) / 2
 
 
 def test_keys_that_another_gate_has_are_said_to_have_no_effect(tmp_path: Path) -> None:

@@ -219,6 +219,7 @@ def test_a_checkpoint_goes_on_with_the_same_commands() -> None:
 
 # ---- as a user types it ---------------------------------------------------------------------------------------------
 
+
 def test_refusals_are_one_sentence() -> None:
     from cohabit.app.scenario.policies import build, without_effect
     from cohabit.app.scenario.tables import PolicyConfig

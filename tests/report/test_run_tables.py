@@ -131,9 +131,7 @@ def test_every_optional_column_comes_back_too(run_of: RunOf, tmp_path: Path) -> 
         extra={"alpha": np.array([0.5, 0.9]), "group": np.array(["g", None], object)},
     )  # fmt: skip
     slowdowns = Slowdowns(np.array([1.25, np.nan]), np.array([1.5, np.nan]))
-    run = replace(
-        run, workload=workload, settings={"cluster": {"nodes": 10}}, journal_hash="ab", slowdowns=slowdowns
-    )
+    run = replace(run, workload=workload, settings={"cluster": {"nodes": 10}}, journal_hash="ab", slowdowns=slowdowns)
     write_jobs_parquet(run, tmp_path / "j.parquet")
     again, columns = read_jobs_parquet(tmp_path / "j.parquet")
     assert same(again, workload)

@@ -12,12 +12,14 @@ import pytest
 
 from cohabit.app.learn.variability_data import parse_runs
 from cohabit.model.errors import InputError
+from cohabit.policy.gate.paying import lag_of
+from cohabit.policy.gate.variability import ModelJudge
 from cohabit.predict.variability_data import CLASSES
 from cohabit.predict.variability_file import load_variability
 from cohabit.report.reproduction import render_page
 from cohabit.reproduce.papers import PAPERS, Options, Reproduction, reproduce
 from cohabit.reproduce.rows import contract
-from cohabit.reproduce.rush.control import SIZED, Collected, History, collected
+from cohabit.reproduce.rush.control import BURSTS_MIN, SIZED, Collected, History, bursting, collected, in_bursts
 from cohabit.reproduce.rush.lab import ADAA, EXPERIMENTS, FCFS, NEVER, RANDOM, TAUGHT, experiments, queue_of, run_trial
 from cohabit.reproduce.rush.learning import Trained
 from cohabit.reproduce.rush.outcomes import beats_random, longest_change, reduction, wait_change
@@ -25,13 +27,13 @@ from cohabit.reproduce.rush.paper import PAPER
 from cohabit.reproduce.rush.pictures import counted
 from cohabit.reproduce.rush.places import GATES
 from cohabit.reproduce.rush.plan import QUICK, Sizes
-from cohabit.reproduce.rush.shipped import FILES, ship, shipped
+from cohabit.reproduce.rush.shipped import FILES, FOLDER, ship, shipped
 from cohabit.reproduce.rush.spells import WAYS
 from cohabit.reproduce.rush.trials import PLACED, SPELLS_MIN, lasting, noise_at
 from cohabit.reproduce.tasks import run_tasks
 from cohabit.sim.streams import stream
 from cohabit.sim.weather.constants import CONSTANTS, PLACES
-from cohabit.sim.weather.series import Noise
+from cohabit.sim.weather.series import Noise, Series
 from cohabit.trace.rush_programs import APPLICATIONS, TEMPERS
 from tests.cli.cli_calls import cohabit
 
@@ -89,6 +91,24 @@ def test_control_jobs_are_what_the_paper_keeps(history: Collected) -> None:
     for one in TEMPERS:
         own = runs.times_s[np.array(runs.app) == one.name]
         assert own.min() > 0.9 * one.run_s
+
+
+def test_rush_paying_is_taught_by_bursts_of_many_lengths_and_the_last_minute(history: Collected) -> None:
+    runs = in_bursts(SMALL)
+    assert len(runs) == 7 * len(BURSTS_MIN) * round(SMALL.days // len(BURSTS_MIN) * SMALL.runs_per_day)
+    assert runs.inputs.shape[1] == 282 + 93
+    own = Trained(history, 1, False, "extra-trees").paying
+    assert own.norms == runs.norms, "it is judged by the norms of the paper's control runs"
+    assert own.norms.mean_s["AMG"] == history.norms.mean_s["AMG"]
+    assert lag_of(ModelJudge(own)) < lag_of(ModelJudge(Trained(history, 1, False, "extra-trees").full))
+    shares = []
+    for minutes in (BURSTS_MIN[0], BURSTS_MIN[-1]):
+        series = Series(SEED, "network", bursting(SMALL, minutes).network, 30)
+        high = np.array([series.at(step) for step in range(40 * 2880)]) > 0.6
+        lasts_min = high.sum() / 2 / max(1, int((high[:-1] & ~high[1:]).sum()))
+        assert lasts_min == pytest.approx(minutes, rel=0.25)
+        shares.append(high.mean())
+    assert shares[0] == pytest.approx(shares[1], rel=0.15), "load is high for as much of the time"
 
 
 def test_experiments_are_the_papers() -> None:
@@ -279,10 +299,12 @@ def test_a_quick_run_uses_the_models_that_come_with_the_program() -> None:
     assert "models come with the program" in found["R43.makespan_change_s"].note
     assert found["R62.constant_judge_shift_s"].measured == 0.0
     assert len(done.pictures) == 9, "without the two on control jobs"
-    assert set(done.files) == {"variability-model"}, "no control run was made here"
+    assert set(done.files) == {"variability-model", "paying-model"}, "no control run was made here"
     trial = answers["rush: trials 0 0"][ADAA][0]
     assert trial["rush"]["decisions"] > 0
-    assert trial["rush"]["without_data"] == 0, "the models fit the telemetry of the trials"
+    long = answers[f"rush: trials 0 {len(SPELLS_MIN)}"][f"spells of {SPELLS_MIN[-1]:g} min"][0]
+    assert long["paying"]["decisions"] > 0
+    assert trial["rush"]["without_data"] == long["paying"]["without_data"] == 0, "the models fit the trials' telemetry"
 
 
 def test_the_models_that_come_with_the_program_are_those_of_the_papers_control_runs() -> None:
@@ -290,7 +312,9 @@ def test_the_models_that_come_with_the_program_are_those_of_the_papers_control_r
     assert about.runs >= 3_200
     assert about.world == PAPER.calibration_hash(tiny()), "after a change of the world: scripts/rush-models"
     assert set(shipped().partial.norms.mean_s) == set(TAUGHT)
-    assert set(shipped().full.norms.mean_s) == set(APPLICATIONS)
+    assert set(shipped().full.norms.mean_s) == set(shipped().paying.norms.mean_s) == set(APPLICATIONS)
+    assert any(name.endswith(".last") for name in shipped().paying.kept)
+    assert sum((FOLDER / name).stat().st_size for name in FILES.values()) < 420_000, "they come with the program"
     assert set(shipped().norms.mean_s) == {*APPLICATIONS, *(one.name for one in SIZED)}
 
 

@@ -164,6 +164,18 @@ def test_counters_show_what_they_are_about_and_some_nothing() -> None:
     assert loud["sysclassib.symbol_error"] == quiet["sysclassib.symbol_error"] == 0.0
 
 
+def test_the_last_minute_tells_noise_that_has_passed_from_present_noise() -> None:
+    calm, busy = (NodeState(np.full(200, 0.1), np.full(200, load), np.full(200, 0.1), 0.0) for load in (0.0, 2.0))
+    found = []
+    for states in ([busy] * 8 + [calm] * 2, [calm] * 8 + [busy] * 2):
+        sampler = Sampler(stream(SEED, "test"), None)
+        window = sampler.window(0, [sampler.sample(state) for state in states], states[-1])
+        found.append(dict(zip(window.feature_names, window.of_all_nodes.tolist(), strict=True)))
+    passed, present = ({stat: one[f"sysclassib.port_xmit_wait.{stat}"] for stat in ("max", "last")} for one in found)
+    assert passed["max"] == pytest.approx(present["max"], rel=0.3)
+    assert present["last"] > 20 * passed["last"]
+
+
 def test_the_noise_job_has_its_share_of_the_nodes_on_half_of_the_leaves() -> None:
     nodes = noise_nodes_of(512)
     assert len(set(nodes.tolist())) == len(nodes) == 32

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cohabit.model.telemetry import WINDOW_US, Window, staleness
+from cohabit.model.telemetry import WINDOW_US, staleness
 from cohabit.store.telemetry_reduce import PART_US, Reduced, Reducer
 from tests.breadth import examples
 
@@ -91,6 +92,7 @@ def test_the_sliding_window_is_the_last_five_minutes(arrivals: list[tuple[int, i
         assert window is reducer.sliding(now_us)
         oldest = (now_us // PART_US - WINDOW_US // PART_US + 1) * PART_US
         inside = [one for one in come if BEGIN_US + one[1] * 1_000_000 >= oldest]
+        recent = [one for one in inside if (BEGIN_US + one[1] * 1_000_000) // PART_US >= now_us // PART_US - 2]
         for counter in range(3):
             for each in range(4):
                 known = [one[2][counter] for one in inside if one[0] == each and not math.isnan(one[2][counter])]
@@ -101,6 +103,10 @@ def test_the_sliding_window_is_the_last_five_minutes(arrivals: list[tuple[int, i
                 tables = (window.lowest, window.highest, window.mean)
                 shown = tuple(float(table[each, counter]) for table in tables)
                 assert shown == pytest.approx(expected, nan_ok=True, rel=1e-4, abs=1e-2)
+                last = [one[2][counter] for one in recent if one[0] == each and not math.isnan(one[2][counter])]
+                assert window.last is not None
+                mean = float(np.mean(last)) if last else math.nan
+                assert float(window.last[each, counter]) == pytest.approx(mean, nan_ok=True, rel=1e-4, abs=1e-2)
 
 
 def row(*values: float) -> np.ndarray:
@@ -187,7 +193,7 @@ def test_a_window_handed_out_does_not_change_later() -> None:
     assert window is not None
     before = window.digest
     reducer.ingest(np.array([0]), np.array([BEGIN_US]), row(9, 9, 9))
-    assert Window(window.end_us, window.counters, window.lowest, window.highest, window.mean).digest == before
+    assert replace(window).digest == before
 
 
 @pytest.mark.parametrize(

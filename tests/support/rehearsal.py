@@ -128,7 +128,6 @@ class Rehearsal:
                     self.tenancy.stay(said, self.jobs[name])
         self.step([fact.Woken()])
 
-
     def play(self, deeds: Sequence[Deed]) -> None:
         """Play all deeds in order."""
         for deed in deeds:

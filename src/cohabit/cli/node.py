@@ -1,4 +1,4 @@
-"""`cohabit node`: the daemon on a node of a Slurm cluster, and what it knows."""
+"""`cohabit node`: the daemon on a node of a cluster under Slurm or Grid Engine, and what it knows."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from cohabit.cli.console import note, show_json, table_of
 from cohabit.cli.declaring import add_group, verb
 from cohabit.cli.steering import JSON
 
-FOLDER = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where prolog and epilog write their files; as in those scripts.")
-]
-NAME = Annotated[str, typer.Option(help="Slurm's name of this node; default: the host name.")]
+FOLDER = Annotated[Path, typer.Option(metavar="DIR", help="Where prolog and epilog tell of jobs; as in those scripts.")]
+NAME = Annotated[str, typer.Option(help="What the manager calls this node; otherwise its host name.")]
 USUAL = Path("/run/cohabit/node")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    about = "On a node of a Slurm cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
-    short = "On a node of Slurm: groups and counters of its jobs."
+    about = "On a node of a cluster: cache groups and counters of its jobs (docs/node-side.md). All with --json."
+    short = "On a node of a cluster: groups and counters of its jobs."
     add_group(app, "node", short, about, "cohabit node serve site.toml", verbs=(serve, status, key))
 
 
 @verb("serve", "Keep resctrl groups of the node's jobs and count what they use.", "cohabit node serve")
 def serve(
     site: Annotated[
-        Path | None, typer.Argument(metavar="[SITE.toml]", help="The controller's file: slurm.conf and [node].")
+        Path | None,
+        typer.Argument(metavar="[SITE.toml]", help="The controller's file: the manager, [node] and [nodes]."),
     ] = None,
     name: NAME = "",
     folder: FOLDER = USUAL,
     store: Annotated[
-        str, typer.Option(help="Store for profiles: a file or postgresql://...; without it nothing is learned.")
+        str, typer.Option(help="Profiles go there: a file or postgresql://...; otherwise nothing is learned.")
     ] = "",
     orders: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder with the division of caches; default: the file's."),
+        typer.Option(metavar="DIR", help="Where the controller says how caches are divided; else the file's."),
     ] = None,
     controller: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where nodes report to the controller; else [nodes] of the file.")
+        str, typer.Option(metavar="HOST:PORT", help="Where the controller hears nodes; else [nodes] of the file.")
     ] = "",
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="This node's key (cohabit node key); else the file's.")
     ] = None,
+    manager: Annotated[str, typer.Option(help="Without a site file: slurm or gridengine.")] = "slurm",
     as_json: JSON = False,
 ) -> None:
     """Serve until stopped (Ctrl-C). Jobs do not notice whether it runs, ends or is killed."""
@@ -52,17 +52,21 @@ def serve(
     import signal
     import threading
 
+    from cohabit.app.doctor.site_needs import steered_site
     from cohabit.app.steer.node_agent import NodeDaemon, config_for, own_name
-    from cohabit.app.steer.slurm_site import read_slurm_site
+    from cohabit.model.node_report import lacks
 
-    read = None if site is None else read_slurm_site(site)
-    config = config_for(read, name or own_name(), folder, store or None, orders, controller, key)
+    read = None if site is None else steered_site(site)
+    config = config_for(read, name or own_name(), folder, store or None, orders, controller, key, manager)
     logging.basicConfig(level=logging.WARNING, format="cohabit: %(message)s")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     daemon = NodeDaemon(config)
-    note(f"serving node {config.name} ({daemon.hardware}); prolog and epilog write to {daemon.place}")
+    told = "prolog and epilog tell of jobs in" if config.manager == "slurm" else "jobs are found by shepherds, noted in"
+    note(f"serving node {config.name} ({daemon.hardware}); {told} {daemon.place}")
+    for words in lacks(daemon.meters):
+        note(f"curves of programs cannot be measured whole here: {words}; `cohabit doctor` says what would change that")
     if config.controller is not None:
         note(f"runs and telemetry are reported to the controller at {config.controller.address}")
     daemon.run(stop.is_set)
@@ -83,6 +87,8 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
     alive = "serves" if found["alive"] else "is not running"
     typer.echo(f"node {found['node']} ({found['hardware']}): the daemon {alive}; {found['finished']} jobs have ended")
     typer.echo(_reporting(found.get("reports")))
+    for words in found.get("lacks", []):
+        typer.echo(f"not measured here: {words}")
     for why, count in found.get("discarded", {}).items():
         typer.echo(f"{count} measurement{'' if count == 1 else 's'} discarded: {why}")
     jobs = [
@@ -92,6 +98,7 @@ def status(name: NAME = "", folder: FOLDER = USUAL, as_json: JSON = False) -> No
             "CPUs": format_cpus(tuple(one["cpus"])) or "not known",
             "told by": one["told_by"],
             "group": one["group"] or "none",
+            "stepped to": f"{one['stepped_to']} ways" if one.get("stepped_to") else "",
         }
         for one in found["jobs"]
     ]
@@ -112,7 +119,7 @@ def _reporting(reports: dict[str, Any] | None) -> str:
 
 @verb("key", "Make the key with which a node's daemon signs its reports.", "cohabit node key n0 --site site.toml")
 def key(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The resource manager's name of the node.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="What the manager calls the node.")],
     site: Annotated[Path, typer.Option(metavar="SITE.toml", help="The controller's file, with [nodes].")],
     new: Annotated[bool, typer.Option("--new", help="Replace the key the node has.")] = False,
     as_json: JSON = False,
@@ -127,4 +134,4 @@ def key(
     if as_json:
         show_json({"node": node, "file": str(file)})
         return
-    typer.echo(f"{file}: the key of node {node}. Copy it there, for root only, and attach again")
+    typer.echo(f"{file}: the key of node {node}. Copy it there, for root only, and attach anew")

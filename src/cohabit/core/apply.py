@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from cohabit.core import co_runs, known_programs, windows
+from cohabit.core import co_runs, known_programs, own_runs, windows
 from cohabit.core.columns import (
     ABSENT,
     ATTEMPT,
@@ -299,6 +299,8 @@ class Applier:
             self.state.gauges[RUNS] += 1
             note_end(self.state, row, now_us)
         co_runs.note_end(self.state, self.policies, now_us, row, status == WENT_WELL)
+        if status == WENT_WELL:
+            own_runs.note_end(self.state, self.policies, now_us, row)
         self._stop(now_us, row)
         lost = status == "lost" and self.state.spec(row).requeue and self.state.cluster.on_node_loss == "requeue"
         again = lost or status == STOPPED

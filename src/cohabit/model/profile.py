@@ -72,6 +72,13 @@ class ScaleProfile(msgspec.Struct, frozen=True, omit_defaults=True):
         """True if both the time and the curves are known."""
         return self.time_s > 0 and self.ipc is not None and self.bandwidth_gbs is not None
 
+    @property
+    def counted(self) -> bool:
+        """True if the curves say something: ones that are level, without traffic, stand for what nothing counted."""
+        if self.ipc is None or self.bandwidth_gbs is None:
+            return False
+        return len(set(self.ipc.values)) > 1 or max(self.bandwidth_gbs.values) > 0
+
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     """The measurements of one program at one number of processes on one kind of hardware, from one user's runs."""

@@ -1,8 +1,10 @@
 """Recent values of the machine's counters: one window per five minutes, for every node. No files, no clock.
 
 A counter is named SOURCE.NAME ("sysclassib.port_xmit_data"); amounts are per second, levels as they are. A feature is
-COUNTER.STAT with STAT one of min, max, mean, over the window and over a set of nodes (RUSH R2, R3). A window holds only
-what was known at its end: nothing of a job's own run may ever enter the features it is judged by (R60).
+COUNTER.STAT with STAT one of min, max, mean, over the window and over a set of nodes (RUSH R2, R3). Beyond the paper a
+window may know the mean of its last minute (COUNTER.last), by which noise that has passed differs from present noise.
+A window holds only what was known at its end: nothing of a job's own run may ever enter the features it is judged by
+(R60).
 
 Sources report totals; `growth` converts them to amounts per second, also across wraps and resets. A counter that fell
 has wrapped round (it was near its highest value and is near zero now) or was reset; after a reset the growth is
@@ -12,7 +14,7 @@ unknown, and unknown is NaN, never a guess. A counter that stays at its highest 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -31,6 +33,7 @@ AHEAD_US = 60_000_000  # how much the clocks of nodes may differ
 _BLOCK = 32
 NEAR = 0.25  # of the range: how close to its ends a counter must be for its fall to be a wrap
 STATS = ("min", "max", "mean")
+LAST, LAST_PART = "last", 5  # the mean of the last part of a window: a fifth of it, which is a minute
 CANARY_TIMES = ("canary.send_wait_s", "canary.recv_wait_s", "canary.allreduce_wait_s")
 
 Table = NDArray[np.float32]
@@ -45,15 +48,29 @@ class Window:
     lowest: Table  # [node, counter]
     highest: Table
     mean: Table
+    last: Table | None = None  # the mean over its last part; None: it is not known, as in windows from a store
 
     def __post_init__(self) -> None:
-        shapes = {self.lowest.shape, self.highest.shape, self.mean.shape}
+        shapes = {table.shape for table in self._tables}
         assert len(shapes) == 1 and self.mean.ndim == 2 and self.mean.shape[1] == len(self.counters), shapes
 
     @property
     def nodes(self) -> int:
         """The number of nodes it covers."""
         return len(self.mean)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of `features`, in their order."""
+        return feature_names(self.counters, with_last=self.last is not None)
+
+    @property
+    def _tables(self) -> tuple[Table, ...]:
+        return (self.lowest, self.highest, self.mean, *(() if self.last is None else (self.last,)))
+
+    def changed(self, end_us: int, counters: tuple[str, ...], change: Callable[[Table], Table]) -> Window:
+        """Return a window of other counters or nodes: each of its tables after the change."""
+        return Window(end_us, counters, *map(change, self._tables))
 
     @cached_property
     def complete(self) -> bool:
@@ -63,29 +80,33 @@ class Window:
     @cached_property
     def of_all_nodes(self) -> NDArray[np.float64]:
         """`features` of the whole machine."""
-        return self._reduced(self.lowest, self.highest, self.mean)
+        return self._reduced(*self._tables)
 
     def features(self, nodes: NDArray[np.integer]) -> NDArray[np.float64]:
-        """[min, max, mean of each counter] over these nodes, as `feature_names`; NaN where none of them reported."""
-        return self._reduced(self.lowest[nodes], self.highest[nodes], self.mean[nodes])
+        """[min, max, mean, last of each counter] over these nodes, as `feature_names`; NaN where none reported."""
+        return self._reduced(*(table[nodes] for table in self._tables))
 
-    def _reduced(self, lowest: Table, highest: Table, mean: Table) -> NDArray[np.float64]:
-        found = np.empty((len(self.counters), len(STATS)))
+    def _reduced(self, lowest: Table, highest: Table, mean: Table, *last: Table) -> NDArray[np.float64]:
+        found = np.empty((len(self.counters), len(STATS) + len(last)))
         if self.complete:
             found[:, 0], found[:, 1] = lowest.min(axis=0), highest.max(axis=0)
             found[:, 2] = _column_sums(mean) / len(mean)
         else:
-            known = ~np.isnan(mean)
-            count, total = known.sum(axis=0), np.where(known, mean, 0.0).sum(axis=0, dtype=np.float64)
             found[:, 0], found[:, 1] = np.fmin.reduce(lowest, axis=0), np.fmax.reduce(highest, axis=0)
-            found[:, 2] = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
+            found[:, 2] = mean_of_known(mean)
+        for recent in last:
+            found[:, 3] = _column_sums(recent) / len(recent) if self._last_complete else mean_of_known(recent)
         return found.ravel()
+
+    @cached_property
+    def _last_complete(self) -> bool:
+        return self.last is not None and not np.isnan(self.last).any()
 
     @cached_property
     def digest(self) -> str:
         """The digest that a journal keeps."""
         content = hashlib.sha256(repr((self.end_us, self.counters, self.mean.shape)).encode())
-        for table in (self.lowest, self.highest, self.mean):
+        for table in self._tables:
             content.update(np.ascontiguousarray(table, "<f4").tobytes())
         return content.hexdigest()
 
@@ -100,9 +121,17 @@ def _column_sums(table: Table) -> NDArray[np.float64]:
     return total
 
 
-def feature_names(counters: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of `Window.features`, in its order."""
-    return tuple(f"{counter}.{stat}" for counter in counters for stat in STATS)
+def mean_of_known(table: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the mean of every column over the rows that are known; NaN where none is."""
+    known = ~np.isnan(table)
+    count, total = known.sum(axis=0), np.where(known, table, 0.0).sum(axis=0, dtype=np.float64)
+    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
+
+
+def feature_names(counters: Sequence[str], with_last: bool = False) -> tuple[str, ...]:
+    """Return the names of `Window.features`, in its order, of windows that know their last part or do not."""
+    stats = (*STATS, LAST) if with_last else STATS
+    return tuple(f"{counter}.{stat}" for counter in counters for stat in stats)
 
 
 def staleness(newest_end_us: int | None, now_us: int) -> str:
@@ -119,20 +148,29 @@ def staleness(newest_end_us: int | None, now_us: int) -> str:
 
 def encode(window: Window) -> bytes:
     """Encode a window as plain bytes, for events, journals and checkpoints."""
-    tables = [np.ascontiguousarray(table, "<f4").tobytes() for table in (window.lowest, window.highest, window.mean)]
+    tables = [np.ascontiguousarray(table, "<f4").tobytes() for table in window._tables]
     return msgspec.msgpack.encode([window.end_us, window.counters, window.nodes, *tables])
 
 
 def decode(content: bytes) -> Window:
     """Decode a window; raise InputError if the content is not a window."""
     try:
-        end_us, counters, nodes, *raw = msgspec.msgpack.decode(
-            content, type=tuple[int, tuple[str, ...], int, bytes, bytes, bytes]
-        )
-        tables = [np.frombuffer(one, "<f4").reshape(nodes, len(counters)) for one in raw]
+        found = msgspec.msgpack.decode(content, type=_Encoded)
+        raw = (found.lowest, found.highest, found.mean, *(() if found.last is None else (found.last,)))
+        tables = [np.frombuffer(one, "<f4").reshape(found.nodes, len(found.counters)) for one in raw]
     except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
         raise InputError(f"is not a window of telemetry: {error}", "telemetry") from error
-    return Window(end_us, counters, *tables)
+    return Window(found.end_us, found.counters, *tables)
+
+
+class _Encoded(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    end_us: int
+    counters: tuple[str, ...]
+    nodes: int
+    lowest: bytes
+    highest: bytes
+    mean: bytes
+    last: bytes | None = None
 
 
 class Growth(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 PROFILES, COUNTERS, RESCTRL, MODEL = "profiles", "counters", "resctrl", "model"
-TELEMETRY, OVERSUBSCRIPTION, CHANNEL = "telemetry", "oversubscription", "channel"
-NAMES = (PROFILES, COUNTERS, RESCTRL, MODEL, TELEMETRY, OVERSUBSCRIPTION, CHANNEL)
+TELEMETRY, OVERSUBSCRIPTION, CHANNEL, CURVES = "telemetry", "oversubscription", "channel", "curves"
+NAMES = (PROFILES, COUNTERS, CURVES, RESCTRL, MODEL, TELEMETRY, OVERSUBSCRIPTION, CHANNEL)
 
 
 class Need(NamedTuple):
@@ -24,6 +24,9 @@ class Need(NamedTuple):
 
 DIVIDED = Need(
     RESCTRL, "jobs share the caches; they are kept apart by cores, and by the ways and bandwidth they book", False
+)
+CURVED = Need(
+    CURVES, "what is not counted of a program's curves is taken as level: it books no cache or bandwidth for it", False
 )
 ALL_ALONE = Need(PROFILES, "every job of a program without a profile has its nodes to itself, for ever")
 SHARED_CORES = Need(OVERSUBSCRIPTION, "two jobs that both want all cores of a node run one after the other", False)

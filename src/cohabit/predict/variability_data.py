@@ -36,6 +36,7 @@ class Runs:
     table: Floats  # [run, column]
     columns: tuple[str, ...]  # COUNTER.STAT
     origin: str = ""  # the file it came from
+    norms: Norms | None = None  # by which these runs are judged; None: their own
 
     def __len__(self) -> int:
         return len(self.app)
@@ -55,6 +56,11 @@ class Runs:
     def input_names(self) -> tuple[str, ...]:
         """The inputs of a model: the counters, then the type of work as one column each."""
         return self.columns + TYPE_COLUMNS
+
+    @property
+    def frozen(self) -> Norms:
+        """The norms by which these runs vary or not."""
+        return freeze(self.app, self.times_s) if self.norms is None else self.norms
 
     @cached_property
     def inputs(self) -> Floats:

@@ -85,6 +85,8 @@ def _alive(x: Floats) -> Columns:
 
 def _norms(data: Runs, fold: Fold) -> Norms:
     """Norms from the rows learned from; an application that is left out whole has its own."""
+    if data.norms is not None:
+        return data.norms
     learned, asked = data.only(fold.learn), data.only(fold.ask)
     known, own = freeze(learned.app, learned.times_s), freeze(asked.app, asked.times_s)
     return Norms({**own.mean_s, **known.mean_s}, {**own.deviation_s, **known.deviation_s})
@@ -128,7 +130,7 @@ def about_unseen(data: Runs, kind: str, seed: int, three: bool = False) -> tuple
 
 
 def _stratified(data: Runs, seed: int) -> Folds:
-    labels = freeze(data.app, data.times_s).varies(data.app, data.times_s)
+    labels = data.frozen.varies(data.app, data.times_s)
     return folding.stratified(labels, seed)
 
 
@@ -153,7 +155,7 @@ def sizes(count: int) -> list[int]:
 def eliminated(data: Runs, kind: str, rows: Flags, seed: int) -> list[Columns]:
     """The columns left at every size when the least important go first, by these rows alone."""
     learned = data.only(rows)
-    rare = freeze(learned.app, learned.times_s).varies(learned.app, learned.times_s)
+    rare = learned.frozen.varies(learned.app, learned.times_s)
     columns = _alive(learned.inputs)
     path = [columns]
     for size in sizes(len(columns))[1:]:
@@ -222,7 +224,7 @@ def fit(
     unseen: Sequence[Judged] = (),
 ) -> TrainedVariability:
     """Train the exported model, three classes, on all rows; calibrated with answers about unseen applications."""
-    norms = freeze(data.app, data.times_s)
+    norms = data.frozen
     classes, rare = norms.classes(data.app, data.times_s), norms.varies(data.app, data.times_s)
     kept = _alive(data.inputs) if columns is None else columns
     fitted = fit_classifier(kind, data.inputs[:, kept], classes, rare, seed)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.model.telemetry import AHEAD_US, WINDOW_US, Table, Window
+from cohabit.model.telemetry import AHEAD_US, LAST_PART, WINDOW_US, Table, Window
 
 PART_US = 30_000_000
 GRACE_US = 60_000_000  # how long after its end a window waits for late samples
@@ -256,6 +257,14 @@ class Reducer:
         if self.number[place] == newest:
             sums = self.sums.of(np.array([place])) if sums is None else sums.also(self.sums, place)
         known = sums is not None and bool(sums.seen.any())
-        found = sums.window(now_us, self.counters) if sums is not None and known else None
+        found = (
+            replace(sums.window(now_us, self.counters), last=self._last(newest)) if sums is not None and known else None
+        )
         self._sliding = ((newest, self._changes), found)
         return found
+
+    def _last(self, newest: int) -> Table:
+        """Return the means of the last part of the sliding window, and of the piece of time that has just begun."""
+        recent = (self.number >= newest - max(self.per_span // LAST_PART, 1)) & (self.number <= newest)
+        total, seen = self.sums.total[recent].sum(axis=0), self.sums.seen[recent].sum(axis=0)
+        return np.where(seen > 0, total / np.maximum(seen, 1), np.nan).astype(np.float32)

@@ -52,7 +52,7 @@ def counted(slots: list[int], cores: int, threads: int) -> str:
     """What the shell of a batch script says of these nodes; scontrol's line is the only thing that is made up."""
     start = start_of(Job("1", 1, max(cores, 1)), Launch(("true",), framework="mpi", processes=cores, threads=threads),
                      "/usr/bin", 4, "pmix")  # fmt: skip
-    text = start.lines.replace("$(scontrol --oneliner show node \"$SLURM_JOB_NODELIST\" \\\n", "$(cat nodes \\\n")
+    text = start.lines.replace('$(scontrol --oneliner show node "$SLURM_JOB_NODELIST" \\\n', "$(cat nodes \\\n")
     lines = [f"NodeName=n{node} Arch=x NodeAddr=10.0.0.{node} Port=1" for node in range(len(slots))]
     script = "cat() { printf '%s\\n' " + " ".join(f"'{line}'" for line in lines) + "; }\n" + text
     script += 'echo "$cohabit_layout $COHABIT_PROCESSES $COHABIT_CORES $COHABIT_NODES $COHABIT_HOSTS"\n'

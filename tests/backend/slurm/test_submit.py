@@ -213,9 +213,7 @@ def test_an_unknown_type_of_work_is_said_at_submission_and_in_the_log(desk: Desk
     def typed(comment: str) -> str:
         """What sbatch says beside the job's number."""
         words = ["sbatch", "--parsable", "--output=/dev/null", "-n1", f"--comment={comment}", str(script)]
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, check=True, env=desk.slurm.environment
-        )
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True, env=desk.slurm.environment)
         job = done.stdout.strip()
         until(lambda: jobs_of(desk.slurm)[job].state == "COMPLETED", 90, log_of(desk.folder))
         return done.stderr

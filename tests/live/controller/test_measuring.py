@@ -20,10 +20,12 @@ from cohabit.app.serve.machine import ProfilingConfig
 from cohabit.app.serve.serving import ServeConfig, Service
 from cohabit.backend.protocol import Capabilities, Launch, Run
 from cohabit.core.core import SchedulerCore
+from cohabit.live.controller import measuring
 from cohabit.live.controller.measuring import MeasuringBackend, stored_facts
 from cohabit.live.controller.meters import Counted, progress_of
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.command import Command, SetShares, StartJob
+from cohabit.model.curve import Curve
 from cohabit.model.event import (
     Event,
     JobFinished,
@@ -180,6 +182,50 @@ def test_a_curve_run_steps_the_cache_and_tells_what_each_allocation_gave() -> No
         assert gbs.values == pytest.approx((4.0, 2.0, 2.0), rel=0.05)
         assert {one.shares[0][2] for one in site.machine.shares} == {2, 4, 8}
         assert site.core.state.profiles["tested"][2].at_scale(1).complete  # type: ignore[union-attr]
+
+    play(Site(), scene)
+
+
+class Daemons:
+    """Nodes that measure curves themselves, as far as they report."""
+
+    def __init__(self, report: bool) -> None:
+        self.report, self.asked = report, list[tuple[str, float]]()
+
+    async def step_ways(self, order: StartJob, expected_s: float) -> bool:
+        self.asked.append((order.job_id, expected_s))
+        return self.report
+
+
+@pytest.mark.parametrize("heard", ["in time", "never", "no daemon"])
+def test_curves_that_nodes_measure_are_waited_for_and_level_if_they_do_not_come(
+    heard: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(measuring, "REPORTED_WITHIN_S", 0.3)
+    daemons = Daemons(report=heard != "no daemon")
+
+    async def scene(site: Site) -> None:
+        site.backend.nodes, site.machine.capabilities = daemons, Capabilities()
+        await site.run("time", 10.0, lambda: asyncio.sleep(0.2))
+        found = await site.run("curve", 12.0, lambda: asyncio.sleep(0.2))
+        assert daemons.asked == [("curve", 10.0)]
+        assert site.machine.shares == [], "nothing is stepped from here"
+        if heard == "no daemon":
+            (fact,) = found
+        else:
+            assert found == []
+            if heard == "in time":
+                curve = Curve((2, 8), (0.5, 1.0))
+                told = ScaleProfile(1, ipc=curve, bandwidth_gbs=curve)
+                site.core.step(0, [ProfileLearned("tested", 2, told, "4c-8w-40g", "")])
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(site.next(), 0.6)
+                return
+            fact = await asyncio.wait_for(site.next(), 5)
+            assert "no node reported the curves of tested, job curve" in caplog.text
+        assert isinstance(fact, ProfileLearned)
+        assert fact.measured.ipc is not None
+        assert len(set(fact.measured.ipc.values)) == 1
 
     play(Site(), scene)
 

@@ -18,10 +18,24 @@ from cohabit.live.peers.keys import PairKeys
 from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER
 from cohabit.live.peers.server import PeerServer
 from cohabit.model.errors import InputError
-from cohabit.model.node_report import MOST_RUNS, EndedRun, Report, Sample, encode, signed_bytes, what_is_wrong
+from cohabit.model.node_report import (
+    MOST_RUNS,
+    AtWays,
+    EndedRun,
+    NodeMeters,
+    Report,
+    Sample,
+    encode,
+    signed_bytes,
+    what_is_wrong,
+)
 
 KEYS = {"n0": PairKeys({"1": b"a" * 32}), "n1": PairKeys({"1": b"b" * 32})}
 RUN = EndedRun("7", 60.0, 1_000_000, True, 4, {"task_clock_mean": 1.0})
+
+
+def stepped(*steps: AtWays) -> EndedRun:
+    return msgspec.structs.replace(RUN, steps=steps)
 
 
 def now_us() -> int:
@@ -106,6 +120,11 @@ def test_a_refusal_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         (Report("n0", 1, 1, (RUN,) * (MOST_RUNS + 1)), "more than"),
         (Report("n0", 1, 1, (EndedRun("7", 1.0, 0, True, 1, {"x": float("nan")}),)), "out of range"),
         (Report("n0", 1, 1, (EndedRun("7", 1.0, 0, True, 1, {"A b": 1.0}),)), "impossible name"),
+        (Report("n0", 1, 1, (stepped(AtWays(0, 1.0)),)), "by ways of the cache is out of range"),
+        (Report("n0", 1, 1, (stepped(*[AtWays(2, 1.0)] * 5),)), "by ways of the cache is out of range"),
+        (Report("n0", 1, 1, (stepped(AtWays(2, 1.0, {"cycles": -1.0})),)), "by ways of the cache is out of range"),
+        (Report("n0", 1, 1, (stepped(AtWays(2, 40.0), AtWays(4, 40.0)),)), "took longer than the job"),
+        (Report("n0", 1, 1, meters=NodeMeters(-1)), "the ways of the node are out of range"),
         (Report("n0", 1, 1, (), (Sample(1, {"nothing.known": 1.0}),)), "there is no counter"),
         (Report("n0", 1, 1, (), (Sample(1, {"load.load_1m": -1.0}),)), "out of range"),
     ],

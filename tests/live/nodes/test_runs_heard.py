@@ -16,7 +16,7 @@ from cohabit.live.controller.records import Record
 from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.event import ProfileLearned
-from cohabit.model.node_report import EndedRun
+from cohabit.model.node_report import AtWays, EndedRun, NodeMeters
 
 TERMS = Terms(("all",), node_cpus=4)
 DONE = ManagerJob(
@@ -26,8 +26,15 @@ RUN = EndedRun("7", 60.0, 160_000_000, True, 2, {"task_clock_mean": 1.5})
 
 
 def look_up(
-    node: str = "n1", run: EndedRun = RUN, job: ManagerJob | None = DONE, nodes: Any = ((1, 1),), met: bool = False,
-    times_known: bool = False, exclusive: bool = True,
+    node: str = "n1",
+    run: EndedRun = RUN,
+    job: ManagerJob | None = DONE,
+    nodes: Any = ((1, 1),),
+    met: bool = False,
+    times_known: bool = False,
+    exclusive: bool = True,
+    purpose: str = "run",
+    meters: NodeMeters | None = None,
 ) -> tuple[ProfileLearned | None, str]:
     async def theirs(name: str) -> ManagerJob | None:
         return job
@@ -35,13 +42,15 @@ def look_up(
     async def ours(name: str) -> Any:
         if name != "7":
             raise InputError("there is no such job", name)
-        return SimpleNamespace(record=Record("7", 1, nodes=nodes, met=met, exclusive=exclusive))
+        return SimpleNamespace(record=Record("7", 1, nodes=nodes, met=met, exclusive=exclusive, purpose=purpose))
 
     manager = SimpleNamespace(job=theirs, title="Slurm")
     found = SimpleNamespace(names=("n0", "n1", "n2"), terms=TERMS)
-    backend = SimpleNamespace(manager=manager, found=found, names=Names(TERMS))
+    orders = SimpleNamespace(folder="/orders")
+    backend = SimpleNamespace(manager=manager, found=found, names=Names(TERMS), node_orders=orders)
     controller = SimpleNamespace(view=ours)
-    heard = RunsHeard(cast(Any, backend), cast(Any, controller), Cluster((NodeGroup(3, 4),)), times_known)
+    cluster, said = Cluster((NodeGroup(3, 4, ways=8 if meters else 0),)), {} if meters is None else {node: meters}
+    heard = RunsHeard(cast(Any, backend), cast(Any, controller), cluster, times_known, said)
     return asyncio.run(heard.look_up(node, run))
 
 
@@ -91,3 +100,46 @@ def test_a_time_is_not_learned_twice() -> None:
     by_chance, _ = look_up(times_known=True, exclusive=False)
     assert by_chance is not None
     assert by_chance.measured.time_s == 60.0
+
+
+COUNTED = {"instructions_mean": 2e9, "cycles_mean": 2e9, "memory_total_bytes_mean": 3e9}
+STEPS = tuple(
+    AtWays(ways, 9.0, {"instructions": ipc * 9e9, "cycles": 9e9, "memory_total_bytes": gbs * 9e9})
+    for ways, ipc, gbs in ((2, 0.5, 4.0), (4, 0.8, 3.0), (8, 1.0, 2.0))
+)
+
+
+def curves(run: EndedRun, meters: NodeMeters) -> tuple[ProfileLearned | None, str]:
+    return look_up(run=run, times_known=True, purpose="curve", meters=meters)
+
+
+def test_a_run_for_curves_gives_them_and_neither_its_time_nor_its_counters() -> None:
+    whole = NodeMeters(8, instructions=True, traffic=True)
+    fact, why = curves(msgspec.structs.replace(RUN, steps=STEPS, means=COUNTED), whole)
+    assert why == ""
+    assert fact is not None
+    assert (fact.program, fact.owner, fact.hardware) == ("CG", "1000", "4c-8w")
+    ipc, gbs = fact.measured.ipc, fact.measured.bandwidth_gbs
+    assert ipc is not None
+    assert gbs is not None
+    assert (ipc.ways, ipc.values) == ((2, 4, 8), pytest.approx((0.5, 0.8, 1.0)))
+    assert gbs.values == pytest.approx((4.0, 3.0, 2.0))
+    assert (fact.measured.time_s, fact.measured.counters) == (0.0, {})
+    assert curves(msgspec.structs.replace(RUN, steps=STEPS[:1], means=COUNTED), whole) == (None, "")  # too short: again
+
+
+@pytest.mark.parametrize(
+    ("meters", "gbs"),
+    [
+        (NodeMeters(0, instructions=True, traffic=True), 3.0),  # no resctrl: the same for any number of ways
+        (NodeMeters(8, instructions=False, traffic=False), 0.0),
+    ],
+)
+def test_what_a_node_cannot_measure_is_level(meters: NodeMeters, gbs: float) -> None:
+    means = COUNTED if meters.instructions else {"task_clock_mean": 2.0}
+    fact, _ = curves(msgspec.structs.replace(RUN, means=means), meters)
+    assert fact is not None
+    assert fact.measured.ipc is not None
+    assert fact.measured.bandwidth_gbs is not None
+    assert set(fact.measured.ipc.values) == {1.0}
+    assert set(fact.measured.bandwidth_gbs.values) == {gbs}

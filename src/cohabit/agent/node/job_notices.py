@@ -29,7 +29,7 @@ class Notice:
     begun_s: float  # Unix time
     ended_s: float = 0.0  # 0: it runs
     uid: int = -1
-    array: str = ""  # ARRAY_TASK, where it is part of one
+    array: str = ""  # ARRAY_TASK, where it is part of one; or the manager's name of it, where that is not its number
     conf: str = ""  # the slurm.conf of its Slurm, if known
 
     @property
@@ -89,5 +89,5 @@ def _notice(path: Path) -> Notice | None:
         ended_s = path.with_name(path.name + ENDED).stat().st_mtime
     except OSError:
         ended_s = 0.0
-    name, owner = f"{array}_{task}" if array and task else "", int(uid) if uid.isdigit() else -1
+    name, owner = f"{array}_{task}" if array and task else said.get("job", ""), int(uid) if uid.isdigit() else -1
     return Notice(path.name, begun_s, ended_s, owner, name, said.get("conf", ""))

@@ -19,9 +19,12 @@ from cohabit.agent.node.job_notices import Notice
 from cohabit.agent.node.meter import JobMeter, Meter
 from cohabit.agent.node.orders import Division, read_division
 from cohabit.agent.node.processes import Processes
+from cohabit.agent.node.stepping import Stepping
+from cohabit.agent.profiling.episodes import Episode, tour_of
 from cohabit.agent.resctrl.actuator import Actuator
 from cohabit.agent.resctrl.wanted import Placed
 from cohabit.agent.topology import Topology
+from cohabit.model.command import SetShares
 
 RELIEVE_S = 1.0  # interval at which memory traffic is compared with what jobs have booked
 SETTLE_S = 15.0  # interval at which changes by others in resctrl are corrected
@@ -40,6 +43,7 @@ class NodeRun:
     alone: bool
     words: dict[str, str]
     means: dict[str, float]
+    episodes: tuple[Episode, ...] = ()  # by ways, of a run whose curves were wanted
 
     @property
     def seconds(self) -> float:
@@ -61,10 +65,12 @@ class Resident:
     present: tuple[int, ...] = ()  # those of the last look: the kernel reuses process ids
     entered: set[int] = field(default_factory=set)  # threads that were put into its groups
     seen_s: float = 0.0  # when one of its step daemons was last seen
+    stepping: Stepping | None = None  # its curves are wanted
 
 
 class Keeper:
-    """One node. `place` is its folder of notices, `orders` the source of divisions (None: the cache is not divided)."""
+    """One node. `place` is its folder of notices, `orders` the source of divisions (None: the cache is not divided),
+    `ways` what may be stepped for curves (0: nothing), `look` how a look at the manager's processes is taken."""
 
     def __init__(
         self,
@@ -76,9 +82,12 @@ class Keeper:
         ask: Ask,
         done: Callable[[NodeRun], None],
         orders: Path | None = None,
+        ways: int = 0,
+        look: Callable[[], Processes] = Processes,
     ) -> None:
         self.node, self.place, self.topology, self.actuator, self.meter = node, place, topology, actuator, meter
-        self._ask, self._done, self._orders = ask, done, orders
+        self._ask, self._done, self._orders, self._ways = ask, done, orders, ways
+        self._look = look
         self.residents: dict[str, Resident] = {}
         self._division = Division()
         self._settled_s = self._looked_s = self._relieved_s = 0.0
@@ -102,6 +111,8 @@ class Keeper:
         known = ((number, self.residents[number]) for number in running)
         ended += [number for number, one in known if one.step_daemons and now_s - one.seen_s > LOST_S]
         changed = self._order() or changed
+        for number in running.keys() - set(ended):
+            changed = self._step_ways(self.residents[number], now_s) or changed
         for number in ended:
             self._leave(number, notices[number])
         if now_s - self._relieved_s > RELIEVE_S:
@@ -119,7 +130,7 @@ class Keeper:
         if not running or (not young and now_s - self._looked_s < SELDOM_S):
             return None
         self._looked_s = now_s
-        return Processes()
+        return self._look()
 
     def _arrivals(self, notices: dict[str, Notice], now_s: float) -> bool:
         new = [number for number in notices if number not in self.residents]
@@ -180,7 +191,8 @@ class Keeper:
         job_notices.forget(self.place, number)
         if notice.ended_s:  # without an epilog the run time is unknown
             cores = one.given.cores(self.topology)
-            self._done(NodeRun(notice, one.given, cores, one.alone, one.words, one.meter.means()))
+            episodes = () if one.stepping is None else tuple(one.stepping.episodes)
+            self._done(NodeRun(notice, one.given, cores, one.alone, one.words, one.meter.means(), episodes))
 
     def _order(self) -> bool:
         """Return whether the controller has ordered another division."""
@@ -191,6 +203,32 @@ class Keeper:
         for one in self.residents.values():
             self._place(one)
         self.actuator.divide(found.command())
+        for one in self.residents.values():
+            if one.stepping is not None:
+                one.stepping.give_again()
+        return True
+
+    def _step_ways(self, one: Resident, now_s: float) -> bool:
+        """Give a job whose curves are wanted its next ways if they are due; True: the actuator has work."""
+        wanted = dict(self._division.curves).get(one.notice.name)
+        if wanted is None or not self._ways or not one.step_daemons:
+            return False
+        if not one.alone:
+            return one.stepping is not None and self._stop_stepping(one.stepping, "another job came to the node")
+        if one.stepping is None:
+            one.stepping = Stepping(tour_of(self._ways, self.actuator.nodes[0].min_ways, wanted))
+        home = self.actuator.joins(one.notice.name)
+        ways = one.stepping.look(now_s, lambda: one.meter.read(home[-1].parent if home else None))
+        if ways:
+            self.actuator.divide(SetShares(((0, 1),), ((one.notice.name, 0, ways),)))
+        return bool(ways)
+
+    def _stop_stepping(self, stepping: Stepping, why: str) -> bool:
+        """Give the job what the controller divided; False: that was done before."""
+        if stepping.trouble:
+            return False
+        stepping.stop(why)
+        self.actuator.divide(self._division.command())
         return True
 
     def _place(self, one: Resident) -> None:
@@ -204,8 +242,13 @@ class Keeper:
             resident = next((one for one in self.residents.values() if one.notice.name == name), None)
             if resident is None:
                 return []
-            now = Processes()  # a new look: the caller asks again until no new thread appears
+            now = self._look()  # a new look: the caller asks again until no new thread appears
             return now.threads(now.below(self._step_daemons(resident, now)))
 
         result = self.actuator.apply(tasks_of)
         self._unfinished, self._settled_s = result.unfinished, now_s
+        for one in self.residents.values():
+            if one.stepping is not None and one.notice.name in result.refused:
+                self._unfinished = (
+                    self._stop_stepping(one.stepping, result.refused[one.notice.name]) or self._unfinished
+                )

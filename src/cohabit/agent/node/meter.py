@@ -26,7 +26,9 @@ class Meter:
 
     def __init__(self, files: Files) -> None:
         self.files, self.perf = files, Perf()
-        self.counts = any(name in HARDWARE for name in self.perf.offer().counters)
+        offered = self.perf.offer().counters
+        self.counts, self.instructions = any(name in HARDWARE for name in offered), "instructions" in offered
+        self.misses = "cache_misses" in offered
 
 
 class JobMeter:
@@ -37,7 +39,7 @@ class JobMeter:
         self._trees: dict[int, ProcfsWatch] = {}
         self._used: dict[int, dict[str, float]] = {}  # amounts, by step daemon; includes ended steps
         self._counters: list[Watch] = []
-        self._first: tuple[float, dict[str, float]] | None = None
+        self._first: dict[str, tuple[float, float]] = {}  # by counter: a group of resctrl comes later than the job
         self._last: tuple[float, dict[str, float]] | None = None
 
     def follow(self, step_daemon: int, threads: Sequence[int]) -> None:
@@ -53,18 +55,22 @@ class JobMeter:
         if now_s < self.next_s or not self._trees:
             return
         self.next_s = now_s + min(max(SHARE * (now_s - self.begun_s), OFTEN_S), SELDOM_S)
-        found = self._read(group)
+        found = self.read(group)
         if found:
-            self._first = self._first or (now_s, found)
+            self._first = {name: (now_s, value) for name, value in found.items()} | self._first
             self._last = (now_s, found)
 
     def means(self) -> dict[str, float]:
         """Return amounts per second over the observed part of the run; empty if it was too short for two looks."""
-        if self._first is None or self._last is None or self._last[0] <= self._first[0]:
+        if self._last is None:
             return {}
-        (begun_s, before), (now_s, after) = self._first, self._last
-        amounts = {name: after[name] - before[name] for name in after if name in before}
-        return {f"{name}_mean": value / (now_s - begun_s) for name, value in amounts.items() if value > 0}
+        now_s, after = self._last
+        return {
+            f"{name}_mean": (value - before) / (now_s - begun_s)
+            for name, value in after.items()
+            for begun_s, before in (self._first[name],)
+            if now_s > begun_s and value > before
+        }
 
     def stop(self) -> None:
         """Release everything."""
@@ -73,7 +79,8 @@ class JobMeter:
                 one.stop()
         self._counters, self._trees = [], {}
 
-    def _read(self, group: Path | None) -> dict[str, float]:
+    def read(self, group: Path | None) -> dict[str, float]:
+        """Return the amounts so far; `group` is the job's in resctrl."""
         for step_daemon, tree in self._trees.items():
             used = tree.sample()
             if used:

@@ -20,11 +20,13 @@ MOST_BYTES = 1 << 20
 
 class Division(msgspec.Struct, frozen=True):
     """The division of one node: (job, first way, ways), caps on the memory bandwidth of jobs in percent, and what jobs
-    have booked of it, in MB/s."""
+    have booked of it, in MB/s; and jobs whose curves are wanted, with the seconds their run is expected to take (0: not
+    known)."""
 
     shares: tuple[tuple[str, int, int], ...] = ()
     caps: tuple[tuple[str, int], ...] = ()
     booked: tuple[tuple[str, int], ...] = ()
+    curves: tuple[tuple[str, float], ...] = ()
 
     def command(self) -> SetShares:
         """Return the command for the actuator of that machine, which has one node."""
@@ -63,13 +65,16 @@ def order_division(
     command: SetShares,
     theirs: Callable[[str], str] = str,
     booked_mbs: Callable[[str], int] = lambda job: 0,
+    curves: Sequence[tuple[str, float]] = (),
 ) -> None:
     """Write an order of the core for the nodes it names (controller); `names` are their names by number, `theirs`
-    returns the manager's, and so the daemon's, name of a job, and `booked_mbs` what a job has booked on each node."""
+    returns the manager's, and so the daemon's, name of a job, `booked_mbs` what a job has booked on each node, and
+    `curves` are jobs whose curves these nodes are to measure."""
     division = Division(
         tuple((theirs(job), first, ways) for job, first, ways in command.shares),
         tuple((theirs(job), percent) for job, percent in command.caps),
         tuple((theirs(job), mbs) for job, _, _ in command.shares if (mbs := booked_mbs(job))),
+        tuple((theirs(job), expected_s) for job, expected_s in curves),
     )
     for first, count in command.nodes:
         for number in range(first, first + count):

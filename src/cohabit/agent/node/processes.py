@@ -16,13 +16,14 @@ from pathlib import Path
 
 PROC = Path("/proc")
 ROOT = 0
-_TITLE = re.compile(rb"^slurmstepd: \[(\d+)\.")
-STEP_DAEMON, DAEMON = "slurmstepd", "slurmd"
 NODE, JOB, CONF = "SLURMD_NODENAME", "SLURM_JOB_ID", "SLURM_CONF"
 
 
 class Processes:
     """One look at /proc, by parents. Make a new object for a new look. `owner` is the uid of Slurm's daemons."""
+
+    STEP_DAEMON, DAEMON = "slurmstepd", "slurmd"
+    TITLE = re.compile(rb"^slurmstepd: \[(\d+)\.")
 
     def __init__(self, root: Path = PROC, owner: int = ROOT) -> None:
         self.root, self._owner = root, owner
@@ -30,8 +31,8 @@ class Processes:
         self._children: dict[int, list[int]] = {}
         self._titled: dict[str, list[int]] = {}  # processes with the title of a step daemon, by job
         pids = [int(entry) for entry in os.listdir(root) if entry.isdigit()]
-        daemons = [pid for pid in pids if self._note(pid) == DAEMON.encode()]
-        self._slurmds = sum(self._runs(pid, DAEMON) for pid in daemons)
+        daemons = [pid for pid in pids if self._note(pid) == self.DAEMON.encode()]
+        self._slurmds = sum(self._runs(pid, self.DAEMON) for pid in daemons)
 
     def _note(self, pid: int) -> bytes:
         """Record a process and return its name."""
@@ -44,18 +45,18 @@ class Processes:
             return b""
         self._parents[pid] = int(fields[1])
         self._children.setdefault(int(fields[1]), []).append(pid)
-        if name.startswith(STEP_DAEMON.encode()):
-            title = _TITLE.match(_bytes(self.root / str(pid) / "cmdline"))
+        if name.startswith(self.STEP_DAEMON.encode()):
+            title = self.TITLE.match(_bytes(self.root / str(pid) / "cmdline"))
             if title is not None:
                 self._titled.setdefault(title[1].decode(), []).append(pid)
         return name
 
     def _is_step_daemon(self, pid: int) -> bool:
         """Return whether it is Slurm's own: it and all its ancestors up to slurmd or init belong to root."""
-        if not self._runs(pid, STEP_DAEMON):
+        if not self._runs(pid, self.STEP_DAEMON):
             return False
         above = self._parents[pid]
-        while above > 1 and not self._runs(above, DAEMON):
+        while above > 1 and not self._runs(above, self.DAEMON):
             if above not in self._parents or not self._owned(above):
                 return False
             above = self._parents[above]

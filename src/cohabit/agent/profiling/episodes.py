@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cohabit.agent.profiling.drift import LINE_BYTES
 from cohabit.model.curve import Curve, never_falling
 
 EPISODE_S, SETTLE_S = 5.0, 2.0
@@ -63,7 +64,8 @@ def curves_of(episodes: Sequence[Episode]) -> Curves:
         counted = Curve(ipc.ways, never_falling(ipc.values, rounds))
     return Curves(
         counted,
-        _by_ways(episodes, "memory_total_bytes", "", 1 / GIGA),
+        _by_ways(episodes, "memory_total_bytes", "", 1 / GIGA)
+        or _by_ways(episodes, "cache_misses", "", LINE_BYTES / GIGA),
         _by_ways(episodes, "cache_misses", "cache_references"),
     )
 
@@ -85,3 +87,47 @@ def flat(value: float, ways: int) -> Curve:
     """Return a curve for a cache that cannot be divided: the same value for any number of ways."""
     most = max(ways, 2)
     return Curve((1, most), (value, value))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The curves of a run, if it gave any, and what could not be measured, in words."""
+
+    curves: Curves | None
+    lacks: str = ""
+
+
+NOT_COUNTED = "instructions are not counted there, so what more cache would bring is not known"
+NO_TRAFFIC = "memory traffic is not counted there, so no bandwidth is booked"
+TOO_SHORT = "the run was too short to try two allocations of the cache"
+
+
+def find_curves(
+    episodes: Sequence[Episode], amounts: Mapping[str, float], seconds: float, ways: int, divided: bool
+) -> Finding:
+    """Return what a run started for its curves says: the curves of its episodes, or where the cache is not divided or
+    instructions are not counted, the same values for any number of ways. `amounts`: of the whole run."""
+    traffic = {"memory_total_bytes", "cache_misses"} & amounts.keys()
+    lacks = "" if traffic else NO_TRAFFIC
+    if not divided:
+        return Finding(level_curves(amounts, seconds, ways), lacks)
+    if not amounts:
+        return Finding(None, TOO_SHORT)
+    if "instructions" not in amounts:
+        level = level_curves(amounts, seconds, ways)
+        return Finding(level, "; ".join(filter(None, (NOT_COUNTED, lacks))))
+    found = curves_of(episodes)
+    if found.ipc is None:
+        return Finding(None, TOO_SHORT)
+    if found.bandwidth_gbs is None:
+        level = level_curves(amounts, seconds, ways)
+        found = Curves(found.ipc, level.bandwidth_gbs, found.miss_rate)
+    return Finding(found, lacks)
+
+
+def level_curves(amounts: Mapping[str, float], seconds: float, ways: int) -> Curves:
+    """Return constant curves; what was not counted is 1 instruction per cycle, and books no bandwidth."""
+    cycles, done = amounts.get("cycles", 0.0), amounts.get("instructions", 0.0)
+    moved = amounts.get("memory_total_bytes", LINE_BYTES * amounts.get("cache_misses", 0.0))
+    gbs = moved / seconds / GIGA if seconds > 0 else 0.0
+    return Curves(flat(done / cycles if cycles > 0 else 1.0, ways), flat(gbs, ways), None)

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import msgspec
+
 from cohabit.agent.node.meter import USED as REPORTED
 from cohabit.app.serve import machine
 from cohabit.app.serve.serving import ServeConfig, policies_of
@@ -20,11 +22,13 @@ from cohabit.core.protocols import PolicySet
 from cohabit.live.controller.place import Place
 from cohabit.model.errors import InputError, unknown
 from cohabit.model.features import MEAN, features, given_by, not_in_vocabulary
+from cohabit.model.node_report import NodeMeters, lacks
 from cohabit.model.profile import Profile
 from cohabit.policy.degradation import some_of
 from cohabit.policy.needs import (
     CHANNEL,
     COUNTERS,
+    CURVES,
     MODEL,
     NAMES,
     OVERSUBSCRIPTION,
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from cohabit.backend.steered.shapes import Discovered
 
 MET, UNMET, LEFT_OUT, DISPENSABLE = "met", "missing", "left out", "done without"
+NOT_LEARNED, LEARN = "programs are not measured as they run", "learn = true in [policy], or give profiles with curves"
+NODES_MEASURE = "a machine with resctrl and hardware counters, or profiles measured on one (`cohabit profiles export`)"
 CANARY = "canary."  # how the columns of canaries begin
 TRAIN_HERE = 'measure pairs and train with the counters of running jobs: sources = ["procfs"] in PROGRAMS.toml'
 Config = TypeVar("Config", bound=ServeConfig)
@@ -141,6 +147,7 @@ def offers_here(config: ServeConfig, policies: PolicySet) -> Offers:
     divides = config.cache == "on" and any(group.ways for group in cluster.groups)
     has = {
         PROFILES: _profiles(profiles, measures and config.policy.learn, "profiles = FILE in [profiling]"),
+        CURVES: _curves(profiles, _curves_here(divides, measures and config.policy.learn)),
         RESCTRL: Has("mounted, and caches may be divided")
         if divides
         else Has("the cache cannot be divided here", "see `cohabit doctor`, and cache = in the site file"),
@@ -164,11 +171,12 @@ def offers_of_cluster(site: SteeredSite, found: Discovered) -> Offers:
 
     profiles = stored(site.config) + (read_profiles(site.profiles) if site.profiles is not None else [])
     counted = given_by(REPORTED, (MEAN,)) if site.keys is not None else set[str]()
-    orders = bool(getattr(site.table, "orders", ""))
+    orders = bool(site.table.orders)
     has = {
         PROFILES: _profiles(
             profiles, site.policy.learn, "learn = true in [policy], or profiles = FILE in the site file"
         ),
+        CURVES: _curves(profiles, _curves_of_nodes(site) if site.policy.learn else Has(NOT_LEARNED, LEARN)),
         RESCTRL: Has("node daemons divide caches")
         if orders and site.node.ways
         else Has(
@@ -250,6 +258,52 @@ def _profiles(profiles: Sequence[Profile], learns: bool, key: str) -> Has:
     if learns:
         return Has("none yet; programs are measured as they run")
     return Has("none are known, and none are measured here", f"write {key} (`cohabit profiles export FILE`)")
+
+
+def _curves(profiles: Sequence[Profile], measured: Has) -> Has:
+    """Compare what runs here will give with the curves that are known already."""
+    names = {one.program for one in profiles}
+    counted = {one.program for one in profiles if any(scale.counted for scale in one.scales)}
+    if not measured.remedy or not names or counted < names:
+        beside = f"; {len(counted)} of {len(names)} programs have counted ones" if names else ""
+        return measured._replace(found=measured.found + beside)
+    return Has(f"{len(counted)} programs have counted curves")
+
+
+def _curves_here(divides: bool, learns: bool) -> Has:
+    """Return whether runs on this machine give curves."""
+    if not learns:
+        return Has(NOT_LEARNED, LEARN)
+    columns = live_columns()
+    ways, misses = 1 if divides else 0, "cache_misses_mean" in columns
+    return _measured("this machine", lacks(NodeMeters(ways, "instructions_mean" in columns, misses or divides)))
+
+
+def _curves_of_nodes(site: SteeredSite) -> Has:
+    """Return whether the daemons of nodes give curves, as they last said themselves."""
+    from cohabit.app.steer.service import node_meters
+
+    if site.keys is None:
+        return Has(
+            "no daemon of a node reports", "add [nodes], and `cohabit node serve` on the nodes (docs/node-side.md)"
+        )
+    known = [(int(one["nodes"]), msgspec.convert(one["meters"], NodeMeters)) for one in node_meters(site.place)]
+    if not known:
+        return Has(
+            "no daemon of a node has reported yet",
+            "`cohabit node serve` on the nodes; then `cohabit doctor --site` says what they measure",
+        )
+    if site.node.ways and not site.table.orders:
+        return Has("the daemons get no orders to step the cache", "`orders` in the site file (docs/node-side.md)")
+    lacking = [(count, words) for count, meters in known if (words := lacks(meters))]
+    if not lacking:
+        return Has(f"the daemons of {sum(count for count, _ in known)} nodes measure them")
+    count, words = max(lacking)
+    return _measured(f"{count} of {sum(one for one, _ in known)} nodes that report", words)
+
+
+def _measured(where: str, lacking: Sequence[str]) -> Has:
+    return Has(f"on {where}: {'; '.join(lacking)}", NODES_MEASURE) if lacking else Has(f"{where} measures them")
 
 
 def _model(name: str) -> Has:

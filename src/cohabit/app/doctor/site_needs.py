@@ -21,15 +21,25 @@ MANAGERS: dict[str, Callable[[Path], SteeredSite]] = {"slurm": read_slurm_site, 
 
 def policy_and_needs(path: Path, without: Sequence[str]) -> tuple[str, list[Row]]:
     """Return the name of the policy of a site file, and its needs beside what the site has."""
-    reader = next((reader for word, reader in MANAGERS.items() if word in _tables(path)), None)
-    if reader is None:
+    if not is_steered(path):
         config = read_site(path).config
         policies = policies_of(config)
         return config.policy.name, rows_of(policies, offers_here(config, policies), without)
-    site = reader(path)
+    site = steered_site(path)
     found = asyncio.run(site.look_around(only_read=True)).found
     rows = rows_of(steered_policies_of(site, found, None), offers_of_cluster(site, found), without)
     return site.policy.name, rows
+
+
+def is_steered(path: Path) -> bool:
+    """Return whether a site file is of a cluster under a manager."""
+    return bool(MANAGERS.keys() & _tables(path))
+
+
+def steered_site(path: Path) -> SteeredSite:
+    """Read the site file of a cluster under a manager; one that names none is of Slurm."""
+    tables = _tables(path)
+    return next((reader for word, reader in MANAGERS.items() if word in tables), read_slurm_site)(path)
 
 
 def _tables(path: Path) -> set[str]:

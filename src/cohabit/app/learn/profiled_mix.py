@@ -74,6 +74,9 @@ def _with_curves(name: str, found: Sequence[Described], where: str) -> Described
     missing = [curve for curve in ("IPC", "bandwidth") if curves.get(curve) is None]
     if missing:
         raise InputError(f"{name} has no curve of {' and '.join(missing)} by cache ways", where, MEASURE)
+    if measured is not None and not measured.counted:
+        what = f"the curves of {name} are level, as nothing was counted where it ran"
+        raise InputError(what, where, MEASURE)
     if one.node.ways < 2:
         raise InputError(f"{name} was measured on a machine whose cache has no ways", where, MEASURE)
     return one

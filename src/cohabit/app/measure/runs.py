@@ -30,7 +30,6 @@ from cohabit.app.measure.measuring import check_out
 from cohabit.app.measure.runs_plan import SLURM, Interference, RunsPlan, TimedProgram
 from cohabit.app.measure.runs_window import WindowBefore
 from cohabit.model.errors import InputError
-from cohabit.model.telemetry import feature_names
 from cohabit.model.units import SECOND
 from cohabit.trace.files import read_text
 from cohabit.whole_files import replacing
@@ -200,7 +199,7 @@ def _features(job: Campaign, start_us: int) -> dict[str, float]:
     if window is None:
         raise InputError("telemetry has no window before it began; not kept", "", "")
     assert window.end_us <= start_us, "a window from the future would leak"
-    found = dict(zip(feature_names(window.counters), window.of_all_nodes.tolist(), strict=True))
+    found = dict(zip(window.feature_names, window.of_all_nodes.tolist(), strict=True))
     if job.table.header:
         return found
     silent = [name for name, value in found.items() if not np.isfinite(value)]

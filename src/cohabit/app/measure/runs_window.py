@@ -16,7 +16,7 @@ import numpy as np
 from cohabit.agent.samplers.catalogue import all_samplers
 from cohabit.agent.samplers.meter import Meter
 from cohabit.model.errors import InputError
-from cohabit.model.telemetry import Window
+from cohabit.model.telemetry import LAST_PART, Window, mean_of_known
 
 INTERVAL_S = 1.0
 KEPT_WINDOWS = 3  # a job's start is known only after it ended: look back further than one window
@@ -42,17 +42,14 @@ class SampledHere:
         with self._lock:
             if not self._rows or self._rows[0][0] > time_us - self.span_us:  # not a whole window yet
                 return None
-            rows = [row for at, row in self._rows if time_us - self.span_us < at <= time_us]
-        if not rows:
+            read = [(at, row) for at, row in self._rows if time_us - self.span_us < at <= time_us]
+        if not read:
             return None
-        table = np.stack(rows)
-        known = ~np.isnan(table)
-        count = known.sum(axis=0)
-        total = np.where(known, table, 0.0).sum(axis=0, dtype=np.float64)
-        mean = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
-        parts = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0), mean.astype(np.float32)
-        lowest, highest, average = (part[None, :] for part in parts)
-        return Window(time_us, self.meter.counters, lowest, highest, average)
+        table = np.stack([row for _, row in read])
+        recent = sum(at > time_us - self.span_us // LAST_PART for at, _ in read) or 1  # the newest row at least
+        means = (mean_of_known(rows).astype(np.float32) for rows in (table, table[-recent:]))
+        parts = np.fmin.reduce(table, axis=0), np.fmax.reduce(table, axis=0), *means
+        return Window(time_us, self.meter.counters, *(part[None, :] for part in parts))
 
     def _sample(self) -> None:
         while True:

@@ -32,7 +32,7 @@ from cohabit.model.cluster import Cluster, NodeGroup
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, ProfileLearned, TelemetryReduced
 from cohabit.model.profile import stream_gbs
-from cohabit.model.telemetry import Window, encode
+from cohabit.model.telemetry import encode
 from cohabit.model.units import microseconds
 
 MACHINE = "machine"
@@ -163,5 +163,5 @@ async def report_telemetry(
             await asyncio.sleep(config.every_s)
             window = sampled.before(time.time_ns() // 1000)
             if window is not None:
-                columns = window.lowest[rows], window.highest[rows], window.mean[rows]
-                await tell(TelemetryReduced(encode(Window(now_us(), window.counters, *columns))))
+                everywhere = window.changed(now_us(), window.counters, lambda table: table[rows])
+                await tell(TelemetryReduced(encode(everywhere)))

@@ -22,7 +22,7 @@ from cohabit.app.serve.machine import TelemetryConfig
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, TelemetryReduced
 from cohabit.model.node_report import Sample
-from cohabit.model.telemetry import CANARY_TIMES, STATS, Window, encode
+from cohabit.model.telemetry import CANARY_TIMES, STATS, Table, Window, encode
 from cohabit.model.telemetry_counters import BY_NAME
 from cohabit.model.units import microseconds
 from cohabit.store.telemetry_ldms import LdmsFile
@@ -144,8 +144,7 @@ class ClusterTelemetry:
             return None
         seen = np.flatnonzero(~np.isnan(found.mean).all(axis=0))
         names = tuple(found.counters[at] for at in seen.tolist())
-        window = Window(self._now_us(), names, found.lowest[:, seen], found.highest[:, seen], found.mean[:, seen])
-        return self._with_canaries(window)
+        return self._with_canaries(found.changed(self._now_us(), names, lambda table: table[:, seen]))
 
     def has_canary(self, nodes: Sequence[int]) -> bool:
         """Return whether exactly these nodes were measured lately."""
@@ -163,13 +162,15 @@ class ClusterTelemetry:
         self._canaries = {nodes: one for nodes, one in self._canaries.items() if self.has_canary(tuple(nodes))}
         if not self._canaries:
             return window
-        tables = []
-        for stat, table in zip(STATS, (window.lowest, window.highest, window.mean), strict=True):
-            more = np.full((len(table), len(CANARY_TIMES)), np.nan, table.dtype)
+        stats = iter((*STATS, STATS[-1]))  # a canary has just been run: its mean is that of the last minute, too
+
+        def with_waits(table: Table) -> Table:
+            stat, more = next(stats), np.full((len(table), len(CANARY_TIMES)), np.nan, table.dtype)
             for nodes, (_, features) in sorted(self._canaries.items(), key=lambda one: one[1][0]):
                 more[sorted(nodes)] = [features[f"{name}.{stat}"] for name in CANARY_TIMES]
-            tables.append(np.hstack([table, more]))
-        return Window(window.end_us, (*window.counters, *CANARY_TIMES), *tables)
+            return np.hstack([table, more])
+
+        return window.changed(window.end_us, (*window.counters, *CANARY_TIMES), with_waits)
 
     async def live(self) -> None:
         """Tell the core of a window again and again, until cancelled. Without data nothing is told: gates say so."""

@@ -63,6 +63,7 @@ class GridEngineSite(SteeredSite):
             watchdog_command(Settings(*cluster, table.all_held, there)),
             calls.acts_as,
             partial(hand_in, calls, there),
+            orders=Path(table.orders) if table.orders else None,
         )
 
     def warnings(self, around: Around) -> list[str]:

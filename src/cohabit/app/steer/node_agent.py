@@ -1,8 +1,9 @@
-"""The daemon of a node under Slurm: sets up the keeper of its jobs for this machine and runs it until stopped.
+"""The daemon of a node under Slurm or Grid Engine: sets up the keeper of its jobs for this machine and runs it until
+stopped.
 
-The usage of a job that had its nodes to itself is reported to the controller, or becomes a profile in the daemon's own
-store, owned by the user Slurm reports for the job. Slurm is asked only if the kernel cannot tell, in a separate thread,
-and with a short timeout. Nothing here can stop or delay a job.
+The usage of a job that had its nodes to itself is reported to the controller. Under Slurm it may become a profile in
+the daemon's own store instead, owned by the user Slurm reports for the job. Slurm is asked only if the kernel cannot
+tell, in a separate thread, and with a short timeout. Nothing here can stop or delay a job.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from cohabit.agent.node import job_notices
 from cohabit.agent.node.cores import Given, from_slurm
 from cohabit.agent.node.keeper import Keeper, NodeRun
 from cohabit.agent.node.meter import Meter
+from cohabit.agent.node.processes import Processes
+from cohabit.agent.node.shepherds import Noter, ShepherdProcesses
 from cohabit.agent.resctrl.actuator import Actuator
 from cohabit.agent.resctrl.bandwidth import ALWAYS
 from cohabit.agent.resctrl.files import Files, HostFiles, Mount, find_mount
@@ -34,8 +37,7 @@ from cohabit.agent.resctrl.offer import ResctrlOffer, read_offer
 from cohabit.agent.topology import Topology, discover
 from cohabit.app.steer.lessons import lesson
 from cohabit.app.steer.node_reports import NodeReports, controller_at
-from cohabit.app.steer.site import NodeTable
-from cohabit.app.steer.slurm_site import SlurmSite
+from cohabit.app.steer.site import NodeTable, SteeredSite
 from cohabit.backend.slurm import text_output
 from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.commands import list_nodes, show_job
@@ -44,13 +46,15 @@ from cohabit.backend.steered.contract import ManagerAway, ManagerRefused
 from cohabit.live.nodes.sender import Controller
 from cohabit.model.cluster import NodeGroup, hardware_key
 from cohabit.model.errors import InputError
+from cohabit.model.node_report import NodeMeters, lacks
 from cohabit.model.profile import owner_of, stream_gbs
 from cohabit.store.learning import keep
 from cohabit.whole_files import replacing
 
 STEP_S, STATUS_S = 0.1, 2.0
 ASK_S = 10.0  # timeout of one query to Slurm
-STATUS = "status.json"
+SLURM, GRIDENGINE = MANAGERS = "slurm", "gridengine"
+STATUS, TRAFFIC = "status.json", "mbm_total_bytes"
 WELL = "COMPLETED"
 _CPU_IDS = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) ")
 log = logging.getLogger(__name__)
@@ -77,6 +81,7 @@ class NodeConfig:
     conf: str = ""
     node: NodeTable = field(default_factory=NodeTable)
     controller: Controller | None = None  # None: nothing is reported
+    manager: str = SLURM
 
 
 def this_machine() -> Machine:
@@ -85,15 +90,20 @@ def this_machine() -> Machine:
 
 
 def config_for(
-    site: SlurmSite | None,
+    site: SteeredSite | None,
     name: str,
     folder: Path,
     store: str | None,
     orders: Path | None,
     controller: str = "",
     key: Path | None = None,
+    manager: str = SLURM,
 ) -> NodeConfig:
-    """Return the settings, with what the site file says of Slurm, its nodes and where the controller hears them."""
+    """Return the settings, with what the site file says of the manager, its nodes and where the controller hears them.
+    `manager`: where there is no site file."""
+    manager = manager if site is None else site.word
+    if manager not in MANAGERS:
+        raise InputError(f"{manager!r} is no manager", "--manager", f"use {' or '.join(MANAGERS)}")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise InputError(f"{name!r} is not the name of a node", "--name", "give the name Slurm has for it")
     keys = None if site is None else site.keys
@@ -105,11 +115,13 @@ def config_for(
     if heard is not None and store is not None:
         what = "runs are reported to the controller, which keeps what they teach"
         raise InputError(what, "--store", "leave out --store, or [nodes] and --controller")
+    if manager == GRIDENGINE and heard is None:
+        what = "on a host of Grid Engine runs are only reported to the controller"
+        raise InputError(what, "node serve", "give a site file with [nodes], or --key and --controller")
     if site is None:
-        return NodeConfig(name, folder, store, orders, controller=heard)
-    if orders is None and site.table.orders:
-        orders = Path(site.table.orders)
-    return NodeConfig(name, folder, store, orders, site.table.conf, site.node, heard)
+        return NodeConfig(name, folder, store, orders, controller=heard, manager=manager)
+    orders = orders or (Path(site.table.orders) if site.table.orders else None)
+    return NodeConfig(name, folder, store, orders, getattr(site.table, "conf", ""), site.node, heard, manager)
 
 
 def own_name() -> str:
@@ -124,7 +136,8 @@ class NodeDaemon:
         machine = machine or this_machine()
         self.config, self.topology = config, machine.topology
         self.place = job_notices.prepare(config.folder, config.name)
-        node = local_nodes.divide(machine.topology, local_nodes.MACHINE, _offer(machine))[0]
+        offer = _offer(machine)
+        node = local_nodes.divide(machine.topology, local_nodes.MACHINE, offer)[0]
         self._shape = node.ways, node.min_ways
         group = _group(len(machine.topology.cores), *self._shape, config.node)
         self.hardware, self.cores = hardware_key(group), 0  # cores: as Slurm gives them out; 0: it has not said so yet
@@ -140,6 +153,9 @@ class NodeDaemon:
         self._asking = ThreadPoolExecutor(1, "slurm")
         self._answers: dict[str, Future[Given]] = {}
         self.meter = Meter(machine.files)
+        ways = min(node.ways, config.node.ways or node.ways) if config.orders is not None else 0
+        traffic = offer is not None and TRAFFIC in offer.events
+        self.meters = NodeMeters(ways, self.meter.instructions, traffic or self.meter.misses)
         self.keeper = Keeper(
             config.name,
             self.place,
@@ -149,10 +165,14 @@ class NodeDaemon:
             self._cores_by_slurm,
             self._done,
             config.orders,
+            ways if self.meters.instructions else 0,
+            Processes if config.manager == SLURM else ShepherdProcesses,
         )
-        self.reports = None if config.controller is None else NodeReports(config.name, config.controller)
+        self._noter = None if config.manager == SLURM else Noter(config.name, self.place)
+        self.reports = None if config.controller is None else NodeReports(config.name, config.controller, self.meters)
         self.finished, self._status_s, self.discarded = 0, 0.0, Counter[str]()
-        self._asking.submit(self._ask_node)
+        if config.manager == SLURM:
+            self._asking.submit(self._ask_node)
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Call `step` repeatedly. Report errors and continue with the next step."""
@@ -172,6 +192,8 @@ class NodeDaemon:
 
     def step(self, now_s: float) -> None:
         """Examine the node once."""
+        if self._noter is not None:
+            self._noter.step(now_s)
         self.keeper.step(now_s)
         if self.reports is not None:
             self.reports.step(now_s)
@@ -194,6 +216,7 @@ class NodeDaemon:
                     "group": str(joins[-1].parent) if joins else None,
                     "threads_in_group": len(one.entered),
                     "means": one.meter.means(),
+                    "stepped_to": 0 if one.stepping is None else one.stepping.ways,
                 }
             )
         return {
@@ -207,13 +230,16 @@ class NodeDaemon:
             "finished": self.finished,
             "discarded": dict(self.discarded),
             "counts": self.meter.counts,
+            "lacks": lacks(self.meters),
             "reports": None if self.reports is None else self.reports.standing(now_s),
         }
 
     # ---- Slurm ------------------------------------------------------------------------------------------------------
 
     def _cores_by_slurm(self, number: str) -> Given | None:
-        """Ask Slurm in a thread; return None until there is an answer."""
+        """Ask Slurm in a thread; return None until there is an answer. Grid Engine does not name cores."""
+        if self.config.manager != SLURM:
+            return Given()
         if number not in self._answers:
             self._answers[number] = self._asking.submit(self._ask_cores, number)
         asked = self._answers[number]

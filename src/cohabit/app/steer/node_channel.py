@@ -1,5 +1,6 @@
 """The channel from the daemons of the nodes, at the controller: [nodes] of a site file, the listener, and what a report
-becomes: samples go to the telemetry, runs become what the core learns of programs.
+becomes: samples go to the telemetry, runs become what the core learns of programs. A run that was started for its
+curves is stepped through the ways of the cache by its nodes, as the controller orders.
 
 A report says only what was measured. Who owns the job, what it is called, where it ran and how it ended say the manager
 and the core; a run that they do not know on that node is not believed.
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
+from cohabit.agent.profiling.episodes import Episode, find_curves
 from cohabit.app.steer.cluster_telemetry import ClusterTelemetry
 from cohabit.app.steer.lessons import Ran, taught_by, unfit
 from cohabit.app.steer.switch import read_part
@@ -25,14 +27,17 @@ from cohabit.backend.steered.shapes import STATUS, ManagerJob
 from cohabit.backend.steered.translate import job_of
 from cohabit.live.api.metrics import Metrics
 from cohabit.live.controller.controller import Controller
+from cohabit.live.controller.measuring import CURVE, at_scale
 from cohabit.live.nodes.door import NodeDoor
 from cohabit.live.peers.keys import PairKeys, read_keys, write_new_key
 from cohabit.live.peers.origins import NoteRefusal
 from cohabit.live.peers.server import PeerServer
 from cohabit.model.cluster import Cluster, hardware_key
+from cohabit.model.command import StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import ProfileLearned
-from cohabit.model.node_report import EndedRun, Report, is_node
+from cohabit.model.node_report import EndedRun, NodeMeters, Report, is_node, lacks
+from cohabit.model.profile import ScaleProfile
 
 LISTEN = "127.0.0.1:7073"
 SUFFIX = ".key"
@@ -109,7 +114,7 @@ def keys_of(path: Path) -> NodeKeys:
     """Return the keys that a site file names."""
     table = read_part(path, _Tables, "docs/node-side.md").nodes
     if table is None:
-        raise InputError("has no [nodes]", str(path), "add it: without it no node can report to the controller")
+        raise InputError("has no [nodes]", str(path), "add it: the controller hears no node without it")
     return NodeKeys(table, path.parent.absolute(), str(path))
 
 
@@ -127,8 +132,9 @@ class NodeChannel:
     ) -> None:
         self._names, self._telemetry = backend.found.names, telemetry
         for node in keys.all.keys() - set(self._names):
-            log.warning("%s: no steered node has that name", keys.file(node))
-        self.runs = RunsHeard(backend, controller, cluster, times_known)
+            log.warning("%s: no steered node is called that", keys.file(node))
+        self._orders, self.meters = backend.node_orders, dict[str, NodeMeters]()  # by node, as its daemon last said
+        self.runs = RunsHeard(backend, controller, cluster, times_known, self.meters)
         self.door = NodeDoor({name: key for name, key in keys.all.items() if name in self._names}, self.hear)
         self._server = PeerServer(self.door, keys.host, keys.port)
         self._metrics: Metrics | None = None
@@ -155,6 +161,7 @@ class NodeChannel:
         """Take a report whose origin is checked; False: too busy."""
         if not self.runs.room(len(report.runs)):
             return False
+        self._hear_meters(report)
         for run in report.runs:
             self.runs.hear(report.node, run)
         if self._telemetry is not None:
@@ -163,13 +170,37 @@ class NodeChannel:
             self._metrics.node_reports.labels(report.node).inc()
         return True
 
+    def _hear_meters(self, report: Report) -> None:
+        """Note what the node can measure; say what it lacks, once for all nodes that lack the same."""
+        meters = report.meters or NodeMeters()
+        if self.meters.get(report.node) != meters:
+            if (lacking := lacks(meters)) and meters not in self.meters.values():
+                log.warning("node %s, and others like it: %s (cohabit doctor there)", report.node, "; ".join(lacking))
+            self.meters[report.node] = meters
+
+    async def step_ways(self, order: StartJob, expected_s: float) -> bool:
+        """Order the curves of a run from its nodes; False: the first of them, which tells for all, has not reported."""
+        first = self._names[min(node for node, _ in order.nodes)]
+        if first not in self.meters:
+            log.warning("the daemon of node %s has not reported: job %s is not measured there", first, order.job_id)
+            return False
+        await self._orders.step_ways(order, expected_s)
+        return True
+
 
 class RunsHeard:
     """Runs that daemons have reported, until they are looked up. `times_known`: the controller learns the times of
     exclusive runs from the manager (live/controller/measuring.py); of these a report adds the counters only."""
 
-    def __init__(self, backend: SteeredBackend, controller: Controller, cluster: Cluster, times_known: bool) -> None:
-        self._backend, self._controller, self.times_known = backend, controller, times_known
+    def __init__(
+        self,
+        backend: SteeredBackend,
+        controller: Controller,
+        cluster: Cluster,
+        times_known: bool,
+        meters: Mapping[str, NodeMeters],
+    ) -> None:
+        self._backend, self._controller, self.times_known, self._meters = backend, controller, times_known, meters
         self._groups = [group for group in cluster.groups for _ in range(group.count)]
         self._waiting: asyncio.Queue[tuple[str, EndedRun]] = asyncio.Queue(WAITING_MOST)
         self._heard: dict[tuple[str, str, int], None] = {}
@@ -242,11 +273,27 @@ class RunsHeard:
             log.info("node %s reports job %s: %s; nothing is learned from that", node, run.job, unfit(ran))
             return None, ""
         owner, measured = steered.profile_owner, profile.scales[0]
-        if self.times_known and record.exclusive:
+        if record.purpose == CURVE:
+            measured, why = self._curves_of(node, run, group.ways, measured)
+            if why:
+                log.warning("curves of %s from job %s on node %s: %s", steered.program, run.job, node, why)
+        elif self.times_known and record.exclusive:
             measured = msgspec.structs.replace(measured, time_s=0.0)
-        if not measured.time_s and not measured.counters:
+        if not (measured.time_s or measured.counters or measured.ipc):
             return None, ""
         return ProfileLearned(profile.program, profile.processes, measured, profile.hardware, owner), ""
+
+    def _curves_of(self, node: str, run: EndedRun, ways: int, measured: ScaleProfile) -> tuple[ScaleProfile, str]:
+        """Return the curves of a run that was started for them, and what could not be measured. Its time and its
+        counters are those of a run with other ways every few seconds, and are not kept."""
+        there = self._meters.get(node, NodeMeters())
+        divided = bool(ways and there.ways) and self._backend.node_orders.folder is not None
+        episodes = [Episode(one.ways, one.seconds, one.amounts) for one in run.steps]
+        amounts = {name.removesuffix("_mean"): value for name, value in run.means.items()}
+        found = find_curves(episodes, amounts, 1.0, ways, divided)
+        if found.curves is None:
+            return ScaleProfile(measured.scale), found.lacks
+        return at_scale(measured.scale, found.curves), found.lacks
 
     async def _over(self, name: str) -> ManagerJob | None:
         """Return the job once the manager says that it has ended; None: it does not say so in time."""

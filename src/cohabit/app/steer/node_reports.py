@@ -16,7 +16,7 @@ from cohabit.agent.samplers.sampler import HOST
 from cohabit.live.nodes.sender import Controller, Sender
 from cohabit.live.peers.keys import read_keys
 from cohabit.model.errors import InputError
-from cohabit.model.node_report import EndedRun, Sample
+from cohabit.model.node_report import AtWays, EndedRun, NodeMeters, Sample
 
 SAMPLE_S = 2.0
 SENT_AND_RECEIVED = ("network.rx_bytes", "network.tx_bytes")
@@ -41,8 +41,8 @@ def controller_at(address: str, key: Path | None) -> Controller:
 class NodeReports:
     """The reports of one node."""
 
-    def __init__(self, node: str, controller: Controller, root: Path = HOST) -> None:
-        self._sender = Sender(node, controller)
+    def __init__(self, node: str, controller: Controller, meters: NodeMeters | None = None, root: Path = HOST) -> None:
+        self._sender = Sender(node, controller, meters=meters)
         self._meter = Meter(all_samplers(root), lambda text: log.info("%s", text))
         self._sampled_s = 0.0
         self._moments: deque[tuple[float, float]] = deque(maxlen=MOMENTS)  # instant, bytes so far
@@ -71,7 +71,10 @@ class NodeReports:
         moved = self._network(run.notice.begun_s, run.notice.ended_s) if run.alone else None
         means = run.means if moved is None else run.means | {NETWORK: moved}
         ended_us = round(run.notice.ended_s * 1e6)
-        self._sender.ended(EndedRun(run.notice.name, max(run.seconds, 0.0), ended_us, run.alone, run.cores, means))
+        steps = tuple(AtWays(one.ways, one.seconds, dict(one.amounts)) for one in run.episodes)
+        self._sender.ended(
+            EndedRun(run.notice.name, max(run.seconds, 0.0), ended_us, run.alone, run.cores, means, steps)
+        )
 
     def standing(self, now_s: float) -> dict[str, Any]:
         """Return how sending goes, for display."""

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,6 +240,15 @@ class Steering:
             write_lease(self.lease.file, 0, lease.partitions, self.lease.acts_as)
         log.warning("detach was used: nothing is steered any more")
 
+    def _meters(self) -> list[dict[str, Any]]:
+        """Return what daemons of nodes can measure, as last heard, nodes that are alike together."""
+        if self.channel is None:
+            return []
+        if not self.channel.meters:
+            return node_meters(self.place.root)  # of an earlier attach
+        alike = Counter(self.channel.meters.values())
+        return [{"nodes": count, "meters": msgspec.to_builtins(meters)} for meters, count in alike.items()]
+
     async def _write_view(self, only_changed: bool = False) -> None:
         """Write the jobs of the core, for `status`."""
         jobs = await self.controller.ask(view_of)
@@ -253,6 +263,7 @@ class Steering:
                 "jobs": jobs,
                 "store_away": self.store.away,
                 "latency": took,
+                "nodes": self._meters(),
             }
             stream.write(msgspec.json.encode(about))
 
@@ -286,6 +297,12 @@ def latency(place: Path) -> dict[str, float]:
 def store_away(place: Path) -> str:
     """Return why the controller could not use its profile store when it last wrote its jobs; empty: it could."""
     return str(_kept_view(place).get("store_away", ""))
+
+
+def node_meters(place: Path) -> list[dict[str, Any]]:
+    """Return what daemons of nodes said they can measure, when the controller last wrote its jobs."""
+    found = _kept_view(place).get("nodes", [])
+    return list(found) if isinstance(found, list) else []
 
 
 def _kept_view(place: Path) -> dict[str, Any]:

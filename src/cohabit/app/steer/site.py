@@ -219,8 +219,8 @@ class SteeredSite(ABC):
 
     @property
     def writes(self) -> tuple[Path, ...]:
-        """Return the folders outside the place that a controller writes to."""
-        return ()
+        """Return the folders outside the place that a controller writes to: that of the orders for the nodes."""
+        return (Path(self.table.orders),) if self.table.orders else ()
 
     def without_rights(self, say: Callable[[str], None]) -> Self:
         """Return the site for a controller without root: read what only root can read, drop what only root can use."""

@@ -50,11 +50,6 @@ class SlurmSite(SteeredSite):
     rest_user: str = field(kw_only=True)  # the user of the token
     rest_kept: str = field(kw_only=True, default="")  # the token, read before privileges were dropped
 
-    @property
-    def writes(self) -> tuple[Path, ...]:
-        """Return the folder of the orders for the nodes."""
-        return (Path(self.table.orders),) if self.table.orders else ()
-
     def without_rights(self, say: Callable[[str], None]) -> SlurmSite:
         """Drop a slurmrestd without a token: it knows a caller by its token, else it sees an ordinary account."""
         if self.table.rest and self.rest_token is None:

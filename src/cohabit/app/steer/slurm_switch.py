@@ -22,9 +22,6 @@ class SlurmTable(SteeringTable, frozen=True, forbid_unknown_fields=True):
     rest: str = ""  # slurmrestd: unix:PATH or a URL; "": Slurm's commands
     rest_token: str = ""  # a file with a token (JWT) for it; "": none
     mpi: str = ""  # how srun starts ranks (`--framework mpi`); "": as the mpirun wants that the job finds
-    orders: str = (
-        ""  # a folder the nodes see: how their caches are divided (docs/node-side.md); "": caches are not divided
-    )
 
 
 class _Tables(msgspec.Struct, frozen=True):

@@ -35,6 +35,7 @@ class SteeringTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lease_s: float = 60.0
     lease: str = ""  # the file; "": PLACE/lease
     mates_within_s: float = 0.0  # start_within_s for a job with mates that start elsewhere at that time; 0: see below
+    orders: str = ""  # a folder nodes see: how they divide their caches (docs/node-side.md); "": they do not
 
     AT_ONCE_S: ClassVar[float] = 2.0  # maximum time of such a start if mates do not wait for each other
 

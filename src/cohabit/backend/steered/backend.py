@@ -15,20 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from cohabit.agent.node.orders import order_division
 from cohabit.backend.protocol import ENDED, FAILED, NEVER, RUNNING, STOPPED, BackendError, Capabilities, Launch, Run
 from cohabit.backend.steered.contract import Manager, ManagerAway, ManagerRefused
 from cohabit.backend.steered.fuses import Fuses
 from cohabit.backend.steered.handback import give_back
 from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
+from cohabit.backend.steered.latency import pause_s
 from cohabit.backend.steered.marks import BACK, HELD, HOLD, NOTED, Mark, flag_of, is_back, is_run, read_mark, run_mark
 from cohabit.backend.steered.naming import Names, mates_of
+from cohabit.backend.steered.node_facts import NodeFact
+from cohabit.backend.steered.node_orders import NodeOrders
 from cohabit.backend.steered.noting import FREED, note, stop_run
 from cohabit.backend.steered.patient import LONGEST_PAUSE_S, PAUSE_S, PatientManager
 from cohabit.backend.steered.retaking import Retaking
 from cohabit.backend.steered.shapes import STATUS, Discovered, ManagerJob
-from cohabit.backend.steered.watcher import BACK_OFF_US, NodeFact, Watcher
+from cohabit.backend.steered.watcher import BACK_OFF_US, Watcher
 from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, StartRefused
 from cohabit.model.units import FOREVER, SECOND
@@ -77,8 +79,9 @@ class SteeredBackend:
         orders: Path | None = None,
         may_hold: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.manager, self.found, self._poll_s, self._orders = manager, found, poll_s, orders
+        self.manager, self.found, self._poll_s = manager, found, poll_s
         self.names, self.fuses = names or Names(found.terms), fuses or Fuses(None, int)
+        self.node_orders = NodeOrders(orders, found.names, self.names.theirs, self._booked_mbs)
         self._patient = PatientManager(manager, self.names)
         self.watcher = Watcher(found.names, found.terms, manager.title, patience_s, mates_within_s, self._burnt)
         for number, state in (told or {}).items():
@@ -171,7 +174,8 @@ class SteeredBackend:
                 look.cancel()
             self._soon.clear()
             try:
-                async with asyncio.timeout(max(self._poll_s, self._look_s)):  # limits how often the manager is asked
+                waits = any(known.phase == QUEUED for known in self.watcher.known.values())
+                async with asyncio.timeout(pause_s(self._poll_s, self._look_s, waits)):
                     await self._soon.wait()
                 await asyncio.sleep(min(PAUSE_S, self._poll_s))  # gives the manager time to act on its orders
             except TimeoutError:
@@ -201,7 +205,7 @@ class SteeredBackend:
     async def picture(self) -> Picture:
         """Read nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
         begun_s, since_s = time.time(), time.monotonic()
-        nodes, windows = await self.manager.nodes(), await self.manager.windows()
+        nodes, windows = await asyncio.gather(self.manager.nodes(), self.manager.windows())
         jobs = self.names.ours(await self.manager.jobs())
         if self._patient.say_back():
             self.watcher.back_s = time.time()
@@ -302,10 +306,8 @@ class SteeredBackend:
                 await self._stop(job_id, attempt)
             case RenewJob(job_id, attempt, fuse_us):
                 self._renew(job_id, attempt, fuse_us)
-            case SetShares():  # without a folder for orders no node divides its cache
-                if self._orders is not None:
-                    order = (self._orders, self.found.names, command, self.names.theirs, self._booked_mbs)
-                    await asyncio.to_thread(order_division, *order)
+            case SetShares():
+                await self.node_orders.divide(command)
                 return
             case _:
                 raise BackendError(f"{self.manager.title} cannot carry out {type(command).__name__}")
@@ -319,6 +321,7 @@ class SteeredBackend:
             return  # the same order again
         if known.phase == PARKED:
             raise BackendError("it is held", 1)
+        await self.node_orders.starts(order)
         known.take_down(order, self.found)
         if order.fuse_us < FOREVER:  # on the disk before the run can begin
             self.fuses.light(self.names.theirs(order.job_id), order.attempt, order.fuse_us)

@@ -18,8 +18,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coro
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from cohabit.agent.profiling.drift import LINE_BYTES, DriftWatch
-from cohabit.agent.profiling.episodes import Curves, Episode, curves_of, flat, tour_of
+from cohabit.agent.profiling.drift import DriftWatch
+from cohabit.agent.profiling.episodes import Curves, Episode, find_curves, level_curves, tour_of
 from cohabit.backend.protocol import DONE, RUNNING, Backend, BackendError, Launch, Run
 from cohabit.core.core import SchedulerCore
 from cohabit.live.controller.meters import Meter, Reading, Readings, counted_between, progress_of
@@ -35,6 +35,7 @@ PERIOD_S = 10.0
 READ_SHARE, SHORTEST_READ_S, LONGEST_READ_S = 0.05, 0.25, 5.0
 LEAST_COUNTED_S = 0.2  # over less, counters are not compared with a profile
 BRIEF_S = 0.05  # a run is measured when it is this old
+REPORTED_WITHIN_S = 150.0  # a node's report of a run that has ended: the manager has 120 s to say that it is over
 CURVE = "curve"  # the purpose of a run that is started for its curves
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -45,6 +46,14 @@ class Ask(Protocol):
     """Read the core between two batches (Controller.ask)."""
 
     def __call__(self, question: Callable[[SchedulerCore], T]) -> Awaitable[T]: ...
+
+
+class SteppingNodes(Protocol):
+    """Daemons of nodes, which step the cache ways of a run and report its curves over their channel."""
+
+    async def step_ways(self, order: StartJob, expected_s: float) -> bool:
+        """Ask for it; False: the nodes of this run do not report."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,7 @@ class _Watched:
     episodes: list[Episode] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)  # that measure it
     met: bool = False  # another job was on one of its nodes
+    awaited: bool = False  # its nodes count its curves, and will report them
 
     @property
     def key(self) -> Key:
@@ -109,6 +119,7 @@ class MeasuringBackend:
         self.drift, self._clock, self._episode_s = drift or DriftWatch(), clock, episode_s
         self._sees_all = sees_all  # False: jobs may be on the nodes that did not come through this back end
         self.learns = True  # False: runs that start now are not measured, as the policy uses no profiles
+        self.nodes: SteppingNodes | None = None  # daemons that measure curves where the runs are
         self._ask: Ask | None = None
         self._runs: dict[Key, _Watched] = {}
         self._facts: asyncio.Queue[Event] = asyncio.Queue()
@@ -219,7 +230,10 @@ class MeasuringBackend:
             await asyncio.to_thread(self.meter.begin, *run.key)
         run.first = run.last = await self._read(run.key)
         run.readings.add(run.first)
-        if run.order.purpose == CURVE and run.order.exclusive:
+        if run.order.purpose == CURVE and run.order.exclusive and self.nodes is not None:
+            timed = run.known.at_scale(run.order.scale)
+            run.awaited = await self.nodes.step_ways(run.order, 0.0 if timed is None else timed.time_s)
+        elif run.order.purpose == CURVE and run.order.exclusive and "instructions" in run.first.amounts:
             run.tasks.append(self._do(self._step_ways(run, run.known)))
 
     async def _ended(self, key: Key, status: str) -> list[Event]:
@@ -242,12 +256,12 @@ class MeasuringBackend:
         """Return what a run that ended well says about its program."""
         job, order = known.job, run.order
 
-        def learned(measured: ScaleProfile) -> ProfileLearned:
-            return ProfileLearned(job.program, job.processes, measured, hardware_key(known.node), known.owner)
-
         if order.purpose == CURVE:
+            if run.awaited and self._ask is not None:
+                self._do(self._await_report(run, known, self._ask))
+                return []
             curves = self._curves(run, known)
-            return [] if curves is None else [learned(curves)]
+            return [] if curves is None else [_learned(known, curves)]
         before = known.at_scale(order.scale)
         same = known.profile is not None and known.profile.processes == job.processes
         expected_s = before.time_s if before is not None and same else 0.0
@@ -263,7 +277,7 @@ class MeasuringBackend:
             facts.append(ProgramDrifted(job.program, reason, known.owner))
         fits = reason or not (self.drift.departs(expected_s, took_s) or self.drift.shifted(usual, rates))
         if run.alone and fits and (order.exclusive or reason or not expected_s):  # alone by chance: one time is enough
-            facts.append(learned(ScaleProfile(order.scale, took_s, counters=rates, measured_at_us=_now_us())))
+            facts.append(_learned(known, ScaleProfile(order.scale, took_s, counters=rates, measured_at_us=_now_us())))
         return facts
 
     # ---- curves -----------------------------------------------------------------------------------------------------
@@ -296,31 +310,25 @@ class MeasuringBackend:
 
     def _curves(self, run: _Watched, known: _Known) -> ScaleProfile | None:
         """Return the curves of a run; where the cache cannot be divided, they are the same for any number of ways."""
-        found = curves_of(run.episodes) if self._divides(known.node) else self._level(run, known.node.ways)
-        if found.ipc is None or found.bandwidth_gbs is None:
-            self._warn_once(
-                f"the curves of {known.job.program} were not measured: the run was too short, or nothing was counted"
-            )
-            return None
-        return ScaleProfile(
-            run.order.scale,
-            ipc=found.ipc,
-            bandwidth_gbs=found.bandwidth_gbs,
-            miss_rate=found.miss_rate,
-            measured_at_us=_now_us(),
-        )
-
-    def _level(self, run: _Watched, ways: int) -> Curves:
-        """Return constant curves, for an undivided cache. What cannot be counted is logged and books nothing."""
         seconds, amounts = counted_between(run.first, run.last)
-        cycles, done = amounts.get("cycles", 0.0), amounts.get("instructions", 0.0)
-        moved = amounts.get("memory_total_bytes")
-        if moved is None and "cache_misses" in amounts:
-            moved = LINE_BYTES * amounts["cache_misses"]
-        if moved is None:
-            self._warn_once("memory traffic cannot be counted on this machine: programs share nodes by cores alone")
-        gbs = 0.0 if moved is None or seconds <= 0 else moved / seconds / 1e9
-        return Curves(flat(done / cycles if cycles > 0 else 1.0, ways), flat(gbs, ways), None)
+        found = find_curves(run.episodes, amounts, seconds, known.node.ways, self._divides(known.node))
+        if found.lacks:
+            self._warn_once(f"curves of {known.job.program}: {found.lacks}")
+        return None if found.curves is None else at_scale(run.order.scale, found.curves)
+
+    async def _await_report(self, run: _Watched, known: _Known, ask: Ask) -> None:
+        """Take the curves as level if the nodes have not reported them in time: the program is not tried for ever."""
+        await asyncio.sleep(REPORTED_WITHIN_S)
+        job, scale = known.job, run.order.scale
+
+        def reported(core: SchedulerCore) -> bool:
+            profile = core.view(0).profile(job.program, job.processes, known.owner)
+            measured = None if profile is None else profile.at_scale(scale)
+            return measured is not None and measured.ipc is not None
+
+        if not await ask(reported):
+            log.warning("no node reported the curves of %s, job %s: they are taken as level", job.program, job.job_id)
+            self._facts.put_nowait(_learned(known, at_scale(scale, level_curves({}, 0.0, known.node.ways))))
 
     # ---- progress ---------------------------------------------------------------------------------------------------
 
@@ -386,8 +394,29 @@ class MeasuringBackend:
     def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
         return task
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a run was not measured", exc_info=error)
+
+
+def at_scale(scale: int, curves: Curves) -> ScaleProfile:
+    """Return curves as the measurement of a run without a time: stepping has changed that."""
+    return ScaleProfile(
+        scale,
+        ipc=curves.ipc,
+        bandwidth_gbs=curves.bandwidth_gbs,
+        miss_rate=curves.miss_rate,
+        measured_at_us=_now_us(),
+    )
+
+
+def _learned(known: _Known, measured: ScaleProfile) -> ProfileLearned:
+    job = known.job
+    return ProfileLearned(job.program, job.processes, measured, hardware_key(known.node), known.owner)
 
 
 def stored_facts(profiles: list[Profile]) -> list[ProfileLearned]:

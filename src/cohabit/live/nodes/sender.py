@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 from cohabit.live.nodes.door import NODE_PATH
 from cohabit.live.peers.keys import PairKeys
 from cohabit.live.peers.messages import CONTENT_TYPE, KEY_HEADER, SIGNATURE_HEADER
-from cohabit.model.node_report import MOST_RUNS, MOST_SAMPLES, EndedRun, Report, Sample, encode, signed_bytes
+from cohabit.model.node_report import (
+    MOST_RUNS,
+    MOST_SAMPLES,
+    EndedRun,
+    NodeMeters,
+    Report,
+    Sample,
+    encode,
+    signed_bytes,
+)
 from cohabit.model.telemetry import WINDOW_US
 
 EVERY_S, LONGEST_PAUSE_S = 2.0, 30.0
@@ -43,8 +52,10 @@ class Controller(NamedTuple):
 class Sender:
     """The sender of one node."""
 
-    def __init__(self, node: str, controller: Controller, every_s: float = EVERY_S) -> None:
-        self.node, self.controller, self.every_s = node, controller, every_s
+    def __init__(
+        self, node: str, controller: Controller, every_s: float = EVERY_S, meters: NodeMeters | None = None
+    ) -> None:
+        self.node, self.controller, self.every_s, self._meters = node, controller, every_s, meters
         self._runs: deque[EndedRun] = deque(maxlen=RUNS_KEPT)
         self._samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)
         self._lock, self._wanted, self._over = threading.Lock(), threading.Event(), threading.Event()
@@ -119,7 +130,7 @@ class Sender:
         self._number = max(self._number + 1, now_us)
         with self._lock:
             runs, samples = tuple(self._runs)[:MOST_RUNS], tuple(self._samples)[:MOST_SAMPLES]
-        content = encode(Report(self.node, self._number, now_us, runs, samples))
+        content = encode(Report(self.node, self._number, now_us, runs, samples, self._meters))
         status, said = self._post(content, timeout_s)
         taken = status == _TAKEN
         if taken:

@@ -11,21 +11,24 @@ lasts longer than the skips allow, and where the model was trained on another ma
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cohabit.core.own_runs import own_runs
 from cohabit.core.protocols import Wait
 from cohabit.model.errors import InputError
-from cohabit.model.telemetry import WINDOW_US, Window, feature_names
+from cohabit.model.telemetry import LAST, WINDOW_US, Window
 from cohabit.model.units import SECOND, span
 from cohabit.policy.needs import MODEL, TELEMETRY, Need
 from cohabit.predict.variability_data import CLASSES
 
 if TYPE_CHECKING:
     from cohabit.core.view import View
+    from cohabit.model.job import Job
     from cohabit.model.profile import ScaleProfile
     from cohabit.policy.options import GateOptions
     from cohabit.predict.variability import Binding, VariabilityModel
@@ -34,6 +37,7 @@ NAME = "variability"
 SKIP_THRESHOLD = 10
 ASK_AGAIN_US = 60 * SECOND
 TOO_OLD_US = 2 * WINDOW_US
+PRIOR_RUNS, FEWEST_OWN = 20, 3  # what a model knows of a program weighs as much; own runs needed where it does not
 LEAST_FALL, NAMED_MOST = 0.01, 3  # of the probability without a counter, for it to be named; counters named
 SPELLS = "spells"  # the key under which they are remembered
 FORGOTTEN_US = WINDOW_US  # after this long without a question it is unknown whether a spell went on
@@ -163,10 +167,11 @@ class ModelJudge:
 
     def __init__(self, model: VariabilityModel, all_nodes: bool = False) -> None:
         self.model, self.all_nodes = model, all_nodes
-        self._bound: dict[tuple[str, ...], Binding] = {}  # by the counters of a window
+        self.sees_last = any(name.endswith(f".{LAST}") for name in model.kept)  # of the window
+        self._bound: dict[tuple[tuple[str, ...], bool], Binding] = {}  # by what a window has
         norms = model.norms
-        self._spreads = {name: norms.deviation_s[name] / mean for name, mean in norms.mean_s.items() if mean > 0}
-        self._mean_spread = sum(self._spreads.values()) / max(1, len(self._spreads))
+        spreads = [norms.deviation_s[name] / mean for name, mean in norms.mean_s.items() if mean > 0]
+        self._mean_spread = sum(spreads) / max(1, len(spreads))
 
     def judge(self, row: int, nodes: NDArray[np.int64], view: View) -> Judgement:
         """Judge in one pass over flat arrays; names are looked up once."""
@@ -178,11 +183,26 @@ class ModelJudge:
         verdict = self._binding(window).judge(features, kind)
         if verdict.missing:
             return Judgement(CLASSES[0], unknown=f"the telemetry lacks {', '.join(verdict.missing[:3])}")
-        program = view.job(row).program
-        usual_us, spread = self.model.norms.mean_s.get(program, 0.0) * SECOND, self._spreads.get(program, 0.0)
-        relative = spread / self._mean_spread if spread else 1.0
+        usual_s, spread = self._norm(view.job(row), view)
+        relative = spread / self._mean_spread if spread and self._mean_spread else 1.0
         chance = verdict.probability[verdict.label]
-        return Judgement(CLASSES[verdict.label], chance, verdict.slowdown, "", usual_us, spread, relative)
+        return Judgement(CLASSES[verdict.label], chance, verdict.slowdown, "", usual_s * SECOND, spread, relative)
+
+    def _norm(self, job: Job, view: View) -> tuple[float, float]:
+        """Return the mean run time of a job's program and its deviation over the mean, by the model and own runs.
+
+        What the model knows counts as PRIOR_RUNS runs; a program that it does not know needs FEWEST_OWN. Zeros: not
+        known.
+        """
+        norms, own = self.model.norms, own_runs(view, job)
+        told_s, told = norms.mean_s.get(job.program, 0.0), norms.deviation_s.get(job.program, 0.0) ** 2
+        weights = PRIOR_RUNS if told_s > 0.0 else 0, own.runs
+        if sum(weights) < FEWEST_OWN:
+            return 0.0, 0.0
+        share = own.runs / sum(weights)
+        mean_s = (1.0 - share) * told_s + share * own.mean_s
+        variance = (1.0 - share) * (told + (told_s - mean_s) ** 2) + share * (own.variance + (own.mean_s - mean_s) ** 2)
+        return (mean_s, math.sqrt(variance) / mean_s) if mean_s > 0.0 else (0.0, 0.0)
 
     def calm(self, row: int, idle: NDArray[np.bool_], labels: tuple[str, ...], view: View) -> NDArray[np.bool_] | None:
         """Return calm idle nodes, judged in groups of the job's size as if the job started on each group.
@@ -236,9 +256,10 @@ class ModelJudge:
         return f"no single counter decides; it looks at {', '.join(list(columns)[:NAMED_MOST])}"
 
     def _binding(self, window: Window) -> Binding:
-        if window.counters not in self._bound:
-            self._bound[window.counters] = self.model.bind(feature_names(window.counters))
-        return self._bound[window.counters]
+        known = window.counters, window.last is not None
+        if known not in self._bound:
+            self._bound[known] = self.model.bind(window.feature_names)
+        return self._bound[known]
 
     def _unusable(self, window: Window | None, kind: str, now_us: int) -> str:
         if window is None:

@@ -30,7 +30,7 @@ from cohabit.model.units import microseconds
 from cohabit.policy.caution import cautious
 from cohabit.policy.degradation import PredictedPairs
 from cohabit.policy.exploration import Trials
-from cohabit.policy.needs import ALL_ALONE, DIVIDED
+from cohabit.policy.needs import ALL_ALONE, CURVED, DIVIDED
 from cohabit.policy.options import BY_CORES
 from cohabit.policy.placement.wishes import (
     SharedNodes,
@@ -63,7 +63,7 @@ class Joint(SharedNodes):
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
         profiles = ALL_ALONE._replace(essential=not self.by_cores)
-        self.needs = (profiles, DIVIDED) if options.divide_cache else (profiles,)
+        self.needs = (profiles, CURVED, DIVIDED) if options.divide_cache else (profiles, CURVED)
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY)
 
     def asks(self, row: int, view: View) -> list[Ask]:

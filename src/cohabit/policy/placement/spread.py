@@ -16,7 +16,7 @@ from cohabit.model.profile import COMPACT, NEUTRAL, Demand, Profile, classify, d
 from cohabit.model.resources import BANDWIDTH, CORES, MEMORY, PARTITIONS, WAYS, Dimension, Wish
 from cohabit.model.units import microseconds
 from cohabit.policy.exploration import Trials
-from cohabit.policy.needs import ALL_ALONE, DIVIDED
+from cohabit.policy.needs import ALL_ALONE, CURVED, DIVIDED
 from cohabit.policy.placement.wishes import (
     SharedNodes,
     alone,
@@ -40,7 +40,7 @@ class Spread(SharedNodes):
         self.trials = Trials(options.scales, options.trial_rules) if options.learn else None
         ways = (replace(WAYS, weight=options.beta), PARTITIONS) if options.divide_cache else ()
         bandwidth = (BANDWIDTH,) if options.book_bandwidth else ()
-        self.needs = (ALL_ALONE, DIVIDED) if options.divide_cache else (ALL_ALONE,)
+        self.needs = (ALL_ALONE, CURVED, DIVIDED) if options.divide_cache else (ALL_ALONE, CURVED)
         self.dimensions: tuple[Dimension, ...] = (CORES, *bandwidth, *ways, MEMORY, *more)
 
     def asks(self, row: int, view: View) -> list[Ask]:

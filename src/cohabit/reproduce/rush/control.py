@@ -1,20 +1,23 @@
 """Control jobs over half a year on the production machine: run times, and the counters before each run (R5, R6).
 
 The windows end where a run begins, and norms are frozen from these runs alone (R60). Runs at 8 and 32 nodes are
-added: the paper's model has never seen them, but norms are needed to judge whether one varies. Nothing here learns.
+added: the paper's model has never seen them, but norms are needed to judge whether one varies. For a gate of ours as
+many runs again are made where load comes in bursts of many lengths; their windows also know their last minute, which
+the paper's do not. Nothing here learns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from cohabit.model.command import Command, StartJob
 from cohabit.model.event import Event
-from cohabit.model.telemetry import feature_names
+from cohabit.model.telemetry import LAST, feature_names
 from cohabit.model.units import HOUR, SECOND
 from cohabit.predict.variability_data import Norms, Runs, freeze
 from cohabit.reproduce.rush.lab import NODES, core_of, run_seconds, traced
@@ -29,6 +32,7 @@ from cohabit.trace.rush_programs import STRONG, TEMPERS, WEAK, Temper, by_name, 
 DAY_S = 86_400
 OTHER_SIZES = (8, 32)
 BEGIN_S = 600  # nothing runs before the first window is full
+BURSTS_MIN = (2.0, 5.0, 12.0, 30.0)  # mean lengths of bursts of load; the machine's own are of 30 minutes
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class History:
 class Collected:
     """The table, with features of all nodes and of the job's own, and norms of every size."""
 
+    history: History
     all_nodes: Runs
     job_nodes: Runs
     norms: Norms
@@ -56,19 +61,58 @@ SIZED: tuple[Temper, ...] = tuple(
 )
 
 
+WITH_LAST = feature_names(COLUMNS, with_last=True)
+ORIGIN = "simulated control jobs"
+
+
 @cache
 def collected(history: History) -> Collected:
     """Run the control jobs and keep what the paper keeps."""
     jobs = _timetable(history, TEMPERS)
     names, times, starts, everywhere, own = _run(history, TEMPERS, jobs, windows=True)
-    types = by_name(TEMPERS)
-    kinds = tuple(types[name].workload_type for name in names)
     columns = feature_names(COLUMNS)
+    papers = [at for at, name in enumerate(WITH_LAST) if not name.endswith(f".{LAST}")]
     all_nodes, job_nodes = (
-        Runs(names, starts, times, kinds, table, columns, "simulated control jobs") for table in (everywhere, own)
+        Runs(names, starts, times, _kinds(names), table[:, papers], columns, ORIGIN) for table in (everywhere, own)
     )
     sized_names, sized_times, *_ = _run(history, SIZED, _timetable(history, SIZED), windows=False)
-    return Collected(all_nodes, job_nodes, freeze((*names, *sized_names), np.concatenate([times, sized_times])))
+    norms = freeze((*names, *sized_names), np.concatenate([times, sized_times]))
+    return Collected(history, all_nodes, job_nodes, norms)
+
+
+@cache
+def in_bursts(history: History) -> Runs:
+    """Run as many control jobs where bursts of load have other lengths, and judge them by the norms of the history.
+
+    Load is high for as much of the time as it is there; all nodes are looked at, their last minute, too.
+    """
+    parts = []
+    for number, minutes in enumerate(BURSTS_MIN, start=1):
+        days = max(1, history.days // len(BURSTS_MIN))
+        one = replace(history, seed=history.seed + 100 * number, days=days, constants=bursting(history, minutes))
+        parts.append(_run(one, TEMPERS, _timetable(one, TEMPERS), windows=True))
+    names = tuple(name for part in parts for name in part[0])
+    times, starts, everywhere = (np.concatenate([part[at] for part in parts]) for at in (1, 2, 3))
+    known = collected(history).norms
+    means, deviations = (
+        {name: one[name] for name in dict.fromkeys(names)} for one in (known.mean_s, known.deviation_s)
+    )
+    return Runs(names, starts, times, _kinds(names), everywhere, WITH_LAST, ORIGIN, norms=Norms(means, deviations))
+
+
+def bursting(history: History, minutes: float) -> Constants:
+    """Return the history's world with bursts of load of this length, the more often the shorter they are."""
+    world, changed = history.constants, {}
+    for name in ("network", "filesystem"):
+        load = getattr(world, name)
+        often = load.episodes_per_day * load.episode_h * 60.0 / minutes
+        changed[name] = msgspec.structs.replace(load, episode_h=minutes / 60.0, episodes_per_day=often)
+    return msgspec.structs.replace(world, **changed)
+
+
+def _kinds(names: Sequence[str]) -> tuple[str, ...]:
+    types = by_name(TEMPERS)
+    return tuple(types[name].workload_type for name in names)
 
 
 def _timetable(history: History, tempers: Sequence[Temper]) -> list[TracedJob]:

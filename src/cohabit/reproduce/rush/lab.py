@@ -25,7 +25,7 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Ranges
 from cohabit.model.telemetry import WINDOW_US
 from cohabit.model.units import SECOND
-from cohabit.policy.gate.paying import PayingGate
+from cohabit.policy.gate.paying import PRICE_US, PayingGate, lag_of
 from cohabit.policy.gate.variability import Judge, Judgement, ModelJudge, RandomJudge, VariabilityGate
 from cohabit.predict.variability import VariabilityModel
 from cohabit.predict.variability_data import CLASSES, NONE, VARIATION, Norms
@@ -50,7 +50,7 @@ TAUGHT = ("AMG", "Kripke", "sw4lite", "SWFFT")  # PDPA: all the model has seen
 ADAA, ADPA, PDPA, WS, SS = EXPERIMENTS = ("ADAA", "ADPA", "PDPA", "WS", "SS")
 FCFS, RUSH, RANDOM, ORACLE, NEVER, JOB_NODES = ("fcfs", "rush", "random", "oracle", "never", "job nodes")
 COST_AWARE, CALM_NODES = ("cost aware", "calm nodes")  # ours: RUSH that weighs costs, JOB_NODES that chooses nodes
-PAYING = "paying"  # ours: RUSH with the gate of rush-paying
+PAYING = "paying"  # ours: RUSH with the gate of rush-paying and a model of its own
 PAYING_CALM = "paying calm"  # ours: the same, that sees the job's nodes and chooses calm ones first
 UNGATED = (FCFS, NEVER)  # or equivalent: no canaries, no telemetry
 
@@ -186,7 +186,7 @@ class ConstantJudge:
 
 
 class Models(Protocol):
-    """The models a gate may use: a model of all runs, of some applications, of counters of the job's own nodes."""
+    """The models of gates: of all runs, of some applications, of counters of the job's own nodes; rush-paying's."""
 
     @property
     def full(self) -> VariabilityModel: ...
@@ -194,6 +194,8 @@ class Models(Protocol):
     def partial(self) -> VariabilityModel: ...
     @property
     def job_nodes(self) -> VariabilityModel | None: ...
+    @property
+    def paying(self) -> VariabilityModel: ...
 
 
 def would_vary(weather: Weather, jobs: dict[str, TracedJob], norms: Norms) -> Callable[..., bool]:
@@ -226,6 +228,7 @@ def run_trial(
     rate: float = 0.0,
     skip_threshold: int = SKIPS,
     constants: Constants = CONSTANTS,
+    price_us: int = PRICE_US,
 ) -> dict[str, Any]:
     """Run the queue; `rate` is how often a random judge says variation."""
     jobs = queue_of(one, seed)
@@ -234,7 +237,7 @@ def run_trial(
     known = {job.job.job_id: job for job in jobs}
     truth = would_vary(weather, known, norms)
     asked = Asked(_judge(policy, one, models, rate, seed, truth), truth)
-    gate = _gate(policy, NotingJudge(asked), skip_threshold)
+    gate = _gate(policy, NotingJudge(asked), skip_threshold, price_us)
     gates = () if policy == FCFS else (gate,)
     world = World(core_of(NODES, gates), kill=False, weather=weather)
     skips = _count_skips(world, gate)
@@ -243,9 +246,10 @@ def run_trial(
     return _figures(world, jobs, norms, weather.canary_us / SECOND) | _of_gate(world, gate, asked, skips)
 
 
-def _gate(policy: str, judge: Judge, skip_threshold: int) -> VariabilityGate:
+def _gate(policy: str, judge: NotingJudge, skip_threshold: int, price_us: int) -> VariabilityGate:
     if policy in (PAYING, PAYING_CALM):
-        return PayingGate(judge, choose_nodes=policy == PAYING_CALM)
+        lag_us = lag_of(judge.asked.judge)
+        return PayingGate(judge, price_us=price_us, choose_nodes=policy == PAYING_CALM, lag_us=lag_us)
     cost_aware, choose_nodes = policy == COST_AWARE, policy == CALM_NODES
     return VariabilityGate(judge, skip_threshold=skip_threshold, cost_aware=cost_aware, choose_nodes=choose_nodes)
 
@@ -262,6 +266,8 @@ def _judge(
         if policy in (PAYING_CALM, JOB_NODES, CALM_NODES):
             assert models.job_nodes is not None
             return ModelJudge(models.job_nodes)
+        if policy == PAYING:
+            return ModelJudge(models.paying, all_nodes=True)
         return ModelJudge(models.partial if one.partial else models.full, all_nodes=True)
     return ConstantJudge()
 

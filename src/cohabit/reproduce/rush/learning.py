@@ -22,11 +22,12 @@ from cohabit.predict.variability_training import (
     fit,
 )
 from cohabit.reproduce.rows import Row, expected, joined, missing, own, stated
-from cohabit.reproduce.rush.control import Collected, History, collected
+from cohabit.reproduce.rush.control import Collected, History, collected, in_bursts
 from cohabit.reproduce.rush.lab import TAUGHT
 from cohabit.reproduce.rush.plan import FULL, NOT_HERE, Plan
 from cohabit.reproduce.tasks import Task
 
+OF_BURSTS = ADABOOST  # the learner of rush-paying's model: the paper's best, and the smallest file
 ALL_NODES, OWN_NODES = "all nodes", "job nodes"
 TITLES = {ADABOOST: "AdaBoost", EXTRA_TREES: "extra trees", FOREST: "decision forest", KNN: "nearest neighbours"}
 
@@ -66,13 +67,24 @@ class Trained:
         return self.some.deployed
 
     @cached_property
+    def of_bursts(self) -> TrainedVariability:
+        """The model of rush-paying (ours): taught by bursts of many lengths, with the last minute beside the window."""
+        kind = self.learner or OF_BURSTS
+        return self._fit(in_bursts(self.data.history), calibrated=True, kind=kind)
+
+    @property
+    def paying(self) -> VariabilityModel:
+        """The same, as a gate asks it."""
+        return self.of_bursts.deployed
+
+    @cached_property
     def job_nodes(self) -> VariabilityModel:
         """The model of counters of the nodes planned for a run."""
         return self._fit(self.data.job_nodes, calibrated=True).deployed
 
-    def _fit(self, runs: Runs, calibrated: bool = False) -> TrainedVariability:
+    def _fit(self, runs: Runs, calibrated: bool = False, kind: str = "") -> TrainedVariability:
         everything = np.ones(len(runs), bool)
-        kind = self.learner or learner_of(runs, self.seed)
+        kind = kind or self.learner or learner_of(runs, self.seed)
         columns = choose_columns(runs, kind, everything, self.seed)[0] if self.eliminating else None
         unseen = about_unseen(runs, kind, self.seed, three=True) if calibrated else ()
         return fit(runs, kind, self.seed, columns, unseen)

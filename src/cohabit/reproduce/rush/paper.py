@@ -32,7 +32,7 @@ class Rush(Paper):
         return [explained(noted(one, HINDSIGHT) if one.id in contract() else one) for one in found]
 
     def files(self, results: dict[str, Any]) -> dict[str, bytes]:
-        """Return the model of the first set, for `variability` of a scenario, and the runs it was trained on."""
+        """Return the models of the first set, for `variability` of a scenario, and the runs RUSH's was trained on."""
         return trials.files(results)
 
     def about(self, options: Options) -> list[str]:

@@ -23,7 +23,7 @@ from cohabit.reproduce.rush.lab import world_hash
 from cohabit.reproduce.rush.learning import Trained
 from cohabit.whole_files import replacing
 
-FILES = {"full": "full.model", "partial": "partial.model"}
+FILES = {"full": "full.model", "partial": "partial.model", "paying": "paying.model"}
 ABOUT = "about.json"
 FOLDER = Path(str(resources.files("cohabit.reproduce.rush") / "shipped_models"))
 AGAIN = "make the models again with scripts/rush-models, or leave out --quick"
@@ -47,6 +47,7 @@ class Shipped:
 
     full: VariabilityModel
     partial: VariabilityModel
+    paying: VariabilityModel
     norms: Norms
     about: About
     job_nodes: None = None  # its gates run in full only
@@ -61,8 +62,8 @@ def shipped(folder: Path = FOLDER) -> Shipped:
     for name, wanted in about.sha256.items():
         if hashlib.sha256((folder / name).read_bytes()).hexdigest() != wanted:
             raise InputError("is not the model that was shipped", str(folder / name), AGAIN)
-    full, partial = (load_variability(folder / file).model for file in FILES.values())
-    return Shipped(full, partial, Norms(**about.norms), about)
+    full, partial, paying = (load_variability(folder / file).model for file in FILES.values())
+    return Shipped(full, partial, paying, Norms(**about.norms), about)
 
 
 def ship(folder: Path, history: History, seed: int, eliminating: bool, learner: str = "") -> About:
@@ -70,7 +71,7 @@ def ship(folder: Path, history: History, seed: int, eliminating: bool, learner: 
     data = collected(history)
     trained = Trained(data, seed, eliminating, learner)
     folder.mkdir(parents=True, exist_ok=True)
-    models = {"full": trained.whole, "partial": trained.some}
+    models = {"full": trained.whole, "partial": trained.some, "paying": trained.of_bursts}
     for name, one in models.items():
         save_variability(folder / FILES[name], replace(one, estimator=None), {"rows": len(data.all_nodes)})
     about = About(

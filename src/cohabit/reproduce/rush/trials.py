@@ -17,7 +17,7 @@ from cohabit.app.learn.variability_data import runs_text
 from cohabit.predict.variability_data import Norms
 from cohabit.predict.variability_file import save_variability
 from cohabit.predict.variability_training import TrainedVariability
-from cohabit.reproduce.rush.control import History, collected
+from cohabit.reproduce.rush.control import History, collected, in_bursts
 from cohabit.reproduce.rush.lab import (
     ADAA,
     ADPA,
@@ -60,7 +60,8 @@ PLACED_MIN = 10.0  # mean time for which noise with a place holds: five minutes 
 PLACED = {f"noise in one place ({place})": place for place in PLACES}  # ADAA once more, with noise at some nodes only
 MANY_SKIPS = 1000
 LEARNER, MODEL, CONTROL = "learner", "model", "control runs"
-MODEL_NAME, CONTROL_NAME = "variability-model", "control-runs.csv"
+PAYING_MODEL = "model of rush-paying"
+MODEL_NAME, CONTROL_NAME, PAYING_NAME = "variability-model", "control-runs.csv", "paying-model"
 PARTS = ((ADAA, *SPELLS), (ADPA, PDPA, WS, SS, *PLACED, THROUGHOUT))
 Trial = dict[str, Any]  # policy -> result
 
@@ -130,11 +131,11 @@ def learners(plan: Plan, results: dict[str, Any]) -> list[str]:
 
 
 def files(results: dict[str, Any]) -> dict[str, bytes]:
-    """The model of the first set as `cohabit train variability` writes it, and the runs it was trained on here."""
+    """The models of the first set as `cohabit train variability` writes them, and the runs of the first."""
     first = results["trials 0 0"]
     if MODEL not in first:
-        return {MODEL_NAME: (FOLDER / FILES["full"]).read_bytes()}
-    return {MODEL_NAME: first[MODEL], CONTROL_NAME: first[CONTROL]}
+        return {name: (FOLDER / FILES[of]).read_bytes() for name, of in ((MODEL_NAME, "full"), (PAYING_NAME, "paying"))}
+    return {MODEL_NAME: first[MODEL], CONTROL_NAME: first[CONTROL], PAYING_NAME: first[PAYING_MODEL]}
 
 
 def run_set(work: Work) -> dict[str, Any]:
@@ -164,6 +165,7 @@ def run_set(work: Work) -> dict[str, Any]:
     if work.keeps_model and data is not None and isinstance(models, Trained):
         found[MODEL] = _file_of(models.whole, {"rows": len(data.all_nodes), "seed": work.seed})
         found[CONTROL] = runs_text(data.all_nodes).encode()
+        found[PAYING_MODEL] = _file_of(models.of_bursts, {"rows": len(in_bursts(work.history)), "seed": work.seed})
     return found
 
 

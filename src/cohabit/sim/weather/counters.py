@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cohabit.model.telemetry import CANARY_TIMES, Table, Window
+from cohabit.model.telemetry import CANARY_TIMES, LAST_PART, Table, Window
 from cohabit.model.telemetry_counters import PAPER_SOURCES, SOURCES
 from cohabit.sim.weather.constants import CanaryConstants
 
@@ -92,7 +92,8 @@ class Sampler:
     def window(self, end_us: int, samples: list[Table], last: NodeState) -> Window:
         """Return the reduced samples of the last minutes, with what a canary would find on each node now (R3, R4)."""
         stacked = np.stack(samples)
-        parts = [stacked.min(axis=0), stacked.max(axis=0), stacked.mean(axis=0)]
+        recent = stacked[-max(1, len(samples) // LAST_PART) :]
+        parts = [stacked.min(axis=0), stacked.max(axis=0), stacked.mean(axis=0), recent.mean(axis=0)]
         if self._canary is not None:
             waits = self._waits(last, self._canary)
             parts = [np.hstack([part, waits]) for part in parts]

@@ -33,7 +33,7 @@ from cohabit.model.curve import Curve
 from cohabit.model.job import WORKLOAD_TYPES, Job
 from cohabit.model.peer import NEVER, RUNNING
 from cohabit.model.profile import SHARED, Profile, Tenant, classify
-from cohabit.model.telemetry import Window, feature_names
+from cohabit.model.telemetry import Window
 from cohabit.model.units import FOREVER, SECOND
 from cohabit.policy.degradation import Degradations, ProfiledPairs
 from cohabit.policy.exploration import Trials
@@ -156,7 +156,7 @@ def variability(gate: VariabilityGate, core: SchedulerCore) -> GateDocument:
         kept = [name for name in gate.judge.model.kept if name not in TYPE_COLUMNS]
         looks_at = list(dict.fromkeys(name.rpartition(".")[0] for name in kept))
     if isinstance(gate.judge, ModelJudge) and window is not None:
-        binding = gate.judge.model.bind(feature_names(window.counters))
+        binding = gate.judge.model.bind(window.feature_names)
         for kind in WORKLOAD_TYPES:
             verdict = binding.judge(window.of_all_nodes, kind)
             if verdict.missing:
@@ -190,7 +190,7 @@ def counters(window: Window | None, now_us: int, looked_at: Container[str]) -> C
     """Return the newest counters over all nodes, first those a gate reads; None: there is no telemetry."""
     if window is None:
         return None
-    features, names = window.of_all_nodes, feature_names(window.counters)
+    features, names = window.of_all_nodes, window.feature_names
     value = dict(zip(names, features.tolist(), strict=True))
     rows: list[list[str | float | bool | None]] = []
     for name in sorted(window.counters, key=lambda name: name not in looked_at)[:MOST_COUNTERS]:
