@@ -93,8 +93,8 @@ class Seen:
         return self.began[key] - self.submitted[key]
 
 
-def walk(variant: str, jobs: list[Submission]) -> Seen:
-    """One run on a fresh Slurm."""
+def walk(variant: str, jobs: list[Submission], reserves: bool = True) -> Seen:
+    """One run on a fresh Slurm; `reserves`: with the reservation."""
     with ExitStack() as stack:
         top = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cohabit-walk-")))
         top.chmod(0o755)
@@ -109,7 +109,8 @@ def walk(variant: str, jobs: list[Submission]) -> Seen:
         if steered:
             stack.enter_context(_asked(str(place / "state" / "cohabit.sock"), seen, numbers, jobs))
         begin_s = time.time()
-        for at_s, act in sorted(_acts(slurm, top, jobs, seen, numbers, begin_s), key=lambda one: one[0]):
+        acts = sorted(_acts(slurm, top, jobs, seen, numbers, begin_s, reserves), key=lambda one: one[0])
+        for at_s, act in acts:
             time.sleep(max(begin_s + at_s - time.time(), 0))
             act()
         expected = {one.key: one for one in jobs}
@@ -141,7 +142,13 @@ def _slurm(folder: Path, variant: str) -> Iterator[SlurmCluster]:
 
 
 def _acts(
-    slurm: SlurmCluster, top: Path, jobs: list[Submission], seen: Seen, numbers: dict[str, str], begin_s: float
+    slurm: SlurmCluster,
+    top: Path,
+    jobs: list[Submission],
+    seen: Seen,
+    numbers: dict[str, str],
+    begin_s: float,
+    reserves: bool,
 ) -> Iterator[tuple[float, Callable[[], None]]]:
     """What is typed, and when."""
     notes = top / "notes"
@@ -174,7 +181,8 @@ def _acts(
         if done.returncode:
             seen.refused.append(f"{' '.join(words)} {one.key}: {done.stderr.strip()}")
 
-    yield 0.0, reserve
+    if reserves:
+        yield 0.0, reserve
     for one in jobs:
         yield one.at_s, lambda one=one: submit(one)  # type: ignore[misc]
         for later_s, words, by_owner in one.acts:
@@ -198,14 +206,16 @@ def _asked(server: str, seen: Seen, numbers: dict[str, str], jobs: list[Submissi
     """Ask again and again why jobs wait, as their owners would: what a job waits for is told while it waits."""
     over, tasks = threading.Event(), {one.key: one.tasks for one in jobs}
 
+    def names() -> Iterator[tuple[str, str]]:
+        for key, number in list(numbers.items()):
+            yield from [(f"{key}_{at}", f"{number}_{at}") for at in range(1, tasks[key] + 1)] or [(key, number)]
+
     def ask() -> None:
         client = connect(server)
         while not over.wait(ASK_S):
-            for key, number in list(numbers.items()):
-                if tasks[key]:
-                    continue
+            for key, name in names():
                 try:
-                    story = client.why(number)
+                    story = client.why(name)
                 except InputError:  # not seen yet, or Slurm's own
                     continue
                 if story["state"] in ("queued", "held"):

@@ -130,8 +130,15 @@ MODULES: dict[str, Module] = {
     "explain_sharing": _module(
         "core/test_shared_nodes.py core/test_explain_sharing.py",
         ("if view.job(other).user == user]", "]"),
-        ('if number == 1 else f"{number} {what}s"', 'if number <= 1 else f"{number} {what}s"'),
+        ("age_limit_us = view.age_limit_us()", "age_limit_us = 0"),
         ("(distance, int(ledger.first[index])) < (best[0]", "(-distance, int(ledger.first[index])) < (-best[0]"),
+    ),
+    "explain_promises": _module(
+        "core/test_explain_promises.py",
+        ("            timeline.add(start_us, start_us + length_us, -counts)\n", ""),
+        ("policies.backfill.depth == STRICT or view.waited_us(first) >= view.age_limit_us()",
+         "policies.backfill.depth == STRICT"),
+        ("        left -= 1\n", ""),
     ),
     "explain_running": _module(
         "core/test_explain_running.py",

@@ -116,7 +116,7 @@ def test_a_job_that_holds_its_nodes(tmp_path: Path) -> None:
 
 def test_its_mate_waits_like_any_other_job(tmp_path: Path) -> None:
     story = explain_job(pair(tmp_path, BIG, SMALL), "big:a1")
-    said = "needs 4 nodes, 0 idle (1 job running); by requested times 10 nodes are free in 1 min 39 s"
+    said = "needs 4 nodes, 0 idle (1 job running); promised a start within 1 min 39 s on 4 nodes"
     assert reasons(story)[0] == (1, said)
     assert story["sync_s"] == 0
     assert "small:b2 started at the same instant" in story["summary"]

@@ -10,6 +10,7 @@ import pytest
 from cohabit.backend.steered.dependencies import MET, NEVER, UNMET, Others
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
 from cohabit.backend.steered.marks import BACK, HELD, NOTED, Before, run_mark
+from cohabit.backend.steered.node_facts import condition
 from cohabit.backend.steered.shapes import (
     BY_ADMINISTRATOR,
     BY_CORES,
@@ -22,7 +23,7 @@ from cohabit.backend.steered.shapes import (
     ManagerWindow,
     Terms,
 )
-from cohabit.backend.steered.watcher import Watcher, condition
+from cohabit.backend.steered.watcher import Watcher
 from cohabit.model.cluster import Cluster, NodeGroup, Window
 from cohabit.model.command import StartJob
 from cohabit.model.event import (
@@ -37,6 +38,7 @@ from cohabit.model.event import (
     NodeDown,
     NodeDrained,
     NodeUp,
+    NodeUsed,
     StartRefused,
     WindowCleared,
     WindowSet,
@@ -190,6 +192,30 @@ def test_reservations_of_the_manager_are_windows() -> None:
         WindowSet("slurm:maint", 995 * SECOND, 6000 * SECOND, ((1, 1),))
     ]
     assert seen() == [WindowCleared("slurm:maint")]
+
+
+def test_nodes_come_back_when_a_reservation_or_a_job_of_slurms_own_ends() -> None:
+    watcher, upkeep = fresh(), ManagerWindow("upkeep", 50.0, 900.0, ("n0",))
+    own = changed(WAITS, state="RUNNING", held=False, mark="", nodes=("n0",), cores_on={"n0": 3}, start_s=90.0)
+
+    def seen(*states: str, jobs: tuple[ManagerJob, ...] = (), windows: tuple[ManagerWindow, ...] = ()) -> list[Event]:
+        nodes = [ManagerNode("n0", 28, states=states), ManagerNode("n1", 28, states=("IDLE",))]
+        facts = watcher.look(Picture(100.0, {one.name: one for one in jobs}, nodes, windows))[0]
+        return [one for one in facts if not isinstance(one, WindowSet | WindowCleared)]
+
+    assert seen("IDLE", "MAINT", "RESERVED", windows=(upkeep,)) == [NodeUsed(0, 28, 0, 900 * SECOND)]
+    for now_s, said in ((901.0, []), (961.0, [NodeDrained(0)])):
+        facts = watcher.look(Picture(now_s, {}, [ManagerNode("n0", 28, states=("IDLE", "MAINT")),
+                                                 ManagerNode("n1", 28, states=("IDLE",))]))[0]  # fmt: skip
+        assert [one for one in facts if not isinstance(one, WindowCleared)] == said, "Slurm lets go some seconds later"
+    assert seen("IDLE", "MAINT", "RESERVED", windows=(upkeep,)) == [NodeUsed(0, 28, 0, 900 * SECOND)]
+    assert seen("IDLE", "MAINT", "DRAIN", windows=(upkeep,)) == [NodeDrained(0)], "also when it is over"
+    later = changed(own, limit_s=1000.0)
+    assert seen("MIXED", "RESERVED", jobs=(later,), windows=(upkeep,)) == [NodeUsed(0, 28, 0, 1090 * SECOND)]
+    assert seen("MIXED", jobs=(later,)) == [NodeUsed(0, 3, 0, 1090 * SECOND)]
+    assert seen("MIXED", jobs=(later, changed(own, name="2", limit_s=9000.0))) == [NodeUsed(0, 6, 0, 9090 * SECOND)]
+    assert seen("MIXED", jobs=(later, changed(own, name="2", limit_s=None))) == [NodeUsed(0, 6)], "no limit"
+    assert seen("IDLE", "MAINT") == [NodeDrained(0)], "no reservation tells until when"
 
 
 def test_a_watcher_knows_the_windows_of_a_restored_core() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cohabit.core.explain_sharing import counted
 from cohabit.model.event import JobFinished
+from cohabit.model.units import counted
 from tests.core.shared_story import ONE_NODE, TWO_NODES, must, story
 from tests.support.builders import submitted
 
@@ -46,5 +46,8 @@ def test_a_job_past_the_age_limit_may_not_be_overtaken() -> None:
     must(tell.run(0, "first", processes=4))
     assert tell.run(1, "old", processes=8) is None
     assert tell.run(60, "young", processes=2) is None
-    assert tell.why("young", 60) == "job old is ahead of it and it has reached the age limit and may not be overtaken"
+    assert tell.why("young", 60) == (
+        "job old is ahead of it and it has reached the age limit and may not be overtaken; "
+        "it is promised a start within 40 s on 1 node"
+    )
     assert list(tell.starts(70, JobFinished("first", 1))) == ["old"]

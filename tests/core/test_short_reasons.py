@@ -134,13 +134,14 @@ def whole_before_a_window() -> Story:
         ),
         (promised, "j", 1, "needs 3 empty nodes; 1 is empty; promised a start within 3 min 19 s on 3 nodes"),
         (behind_a_promise, "late", 1, "needs 1 empty node; 1 is empty, but a start now would delay job j"),
-        (whole_nodes, "j", 1, "needs 3 nodes, 1 idle"),
+        (whole_nodes, "j", 1, "needs 3 nodes, 1 idle; promised a start within 1 min 39 s on 3 nodes"),
         (whole_behind_the_head, "late", 1, "needs 2 nodes, 1 idle; 1 job ahead of it"),
         (
             whole_before_a_window,
             "j",
             1,
-            "needs 3 nodes, 4 idle, but not for its whole requested time; window w closes nodes 0-3 in 49 s for 30 s",
+            "needs 3 nodes, 4 idle, but not for its whole requested time; "
+            "promised a start within 1 min 19 s on 3 nodes; window w closes nodes 0-3 in 49 s for 30 s",
         ),
     ],
 )

@@ -114,7 +114,8 @@ def test_why_names_the_window_its_nodes_and_when(step: Checked) -> None:
         return why_waiting(step.core.state, step.core.policies, "a", round(now_s * SECOND))
 
     assert why(0) == (
-        "needs 3 nodes, 4 idle, but not for its whole requested time; window cooling closes nodes 0-1,3 in 1 h for 1 h"
+        "needs 3 nodes, 4 idle, but not for its whole requested time; promised a start within 2 h on 3 nodes; "
+        "window cooling closes nodes 0-1,3 in 1 h for 1 h"
     )
     assert why(60 * 60 + 60).endswith("window cooling closes nodes 0-1,3 for another 59 min")
 

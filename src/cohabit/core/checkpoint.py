@@ -62,6 +62,8 @@ def save(core: SchedulerCore) -> bytes:
     if state.crowded or state.widened:
         data["crowded"] = [[node, condition, rows] for node, (condition, rows) in state.crowded.items()]
         data["widened"] = list(state.widened.items())
+    if state.used_until:
+        data["used_until"] = sorted(state.used_until.items())
     data["coupled"] = None if state.coupled is None else msgspec.to_builtins(state.coupled)
     return msgspec.msgpack.encode(data, order="deterministic")
 
@@ -106,6 +108,7 @@ def load(data: bytes, cluster: Cluster, policies: PolicySet) -> SchedulerCore:
         state.ledger.load(saved["ledger"])
     state.crowded = {node: (condition, list(rows)) for node, condition, rows in saved.get("crowded", ())}
     state.widened = dict(map(tuple, saved.get("widened", ())))
+    state.used_until = dict(map(tuple, saved.get("used_until", ())))
     state.window = None if saved["window"] is None else telemetry.decode(saved["window"])
     state.coupled = None if saved["coupled"] is None else msgspec.convert(saved["coupled"], CoupledState)
     core.arrivals = list(saved["arrivals"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from cohabit.core.bounds import InUse
 from cohabit.core.columns import EXPECTED
 from cohabit.core.cycles import next_cycle_us
-from cohabit.core.explain_sharing import counted, held_for, why_not_shared
+from cohabit.core.explain_promises import promised_on_whole, starts_promised
+from cohabit.core.explain_sharing import held_for, why_not_shared
 from cohabit.core.explain_windows import open_nodes, why_closed
 from cohabit.core.gating import why_kept_back
 from cohabit.core.guaranteeing import story_of
@@ -16,7 +17,7 @@ from cohabit.core.short_reasons import array_is_full, before_the_queue
 from cohabit.core.state import State
 from cohabit.core.timeline import planned
 from cohabit.core.view import View
-from cohabit.model.units import FOREVER, span
+from cohabit.model.units import FOREVER, counted, span
 
 
 def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int, names_all: bool = False) -> str:
@@ -54,25 +55,29 @@ def why_waiting(state: State, policies: PolicySet, job_id: str, now_us: int, nam
 
 def _why_not_whole(view: View, policies: PolicySet, row: int, queue: list[int]) -> str:
     """Return what a job lacks that asks for whole nodes, or which job ahead keeps it back."""
-    now_us, place = view.now_us, queue.index(row)
+    now_us, place, starts = view.now_us, queue.index(row), starts_promised(view, policies, queue)
     need, usable = view.need(row), view.usable(row)
     idle = int(view.idle_by_kind()[usable].sum())
+    first = next(iter(starts), row)  # the job that is promised the next start
+    ahead = f"{counted(place, 'job')} ahead of it"
+    if first in queue[:place]:
+        ahead += f", one of them {promised_on_whole(view, first, starts)}"
+    promised = promised_on_whole(view, row, starts)
     if need > idle:
-        freed, when = _when_enough(view, row, idle)
         text = f"needs {counted(need, 'node')}, {idle} idle ({_in_use(view, row)})"
-        if place:
-            text += f"; {counted(place, 'job')} ahead of it"
-        if when < FOREVER:
+        text = "; ".join(filter(None, (text, ahead if place else "", promised)))
+        freed, when = _when_enough(view, row, idle)
+        if when < FOREVER and not promised:
             are = "is" if freed == 1 else "are"
             text += f"; by requested times {counted(freed, 'node')} {are} free in {span(when - now_us)}"
         return text
-    head = queue[0]
     if place == 0 or open_nodes(view, row) < need:
-        return f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
+        text = f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
+        return "; ".join(filter(None, (text, ahead if place else "", promised)))
     if policies.backfill.depth == STRICT:
-        ahead = counted(place, "job")
-        return f"it fits ({need} of {idle} idle nodes), but {ahead} ahead of it and nothing may overtake"
-    return _kept_back(view, policies, row, head, need, idle, place)
+        return f"it fits ({need} of {idle} idle nodes), but {ahead}, and nothing may overtake"
+    head = first if first in queue[:place] else queue[0]
+    return _kept_back(view, policies, row, head, head in starts, idle, place)
 
 
 def _in_use(view: View, row: int) -> str:
@@ -86,8 +91,8 @@ def _in_use(view: View, row: int) -> str:
     return text
 
 
-def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, idle: int, place: int) -> str:
-    now_us, limit_us = view.now_us, view.limit_us(row)
+def _kept_back(view: View, policies: PolicySet, row: int, head: int, promised: bool, idle: int, place: int) -> str:
+    now_us, limit_us, need = view.now_us, view.limit_us(row), view.need(row)
     timeline = view.timeline()
     shadow_us, counts = timeline.earliest(view.need(head), view.usable(head), planned(view.limit_us(head)))
     whose = (
@@ -97,11 +102,13 @@ def _kept_back(view: View, policies: PolicySet, row: int, head: int, need: int, 
     )
     if counts is None:
         return f"it fits ({need} of {idle} idle nodes), but {counted(place, 'job')} ahead of it"
+    when = span(shadow_us - now_us)
+    starts = f"is promised a start within {when}" if promised else f"starts in {when} by requested times"
     at_shadow = timeline.free_throughout(shadow_us, 1)
     extra = int(at_shadow.sum() - counts.sum())
     return (
         f"it fits now ({need} of {idle} idle nodes) but would delay {whose}: the first needs {view.need(head)} nodes "
-        f"and starts in {span(shadow_us - now_us)} by requested times, leaving {extra} over; this job asks for "
+        f"and {starts}, leaving {extra} over; this job asks for "
         f"{span(limit_us)} on {need}"
     )
 

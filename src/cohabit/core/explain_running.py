@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cohabit.core.explain_sharing import counted, joined, named
+from cohabit.core.explain_sharing import joined, named
 from cohabit.core.guaranteeing import recalled
 from cohabit.core.protocols import PolicySet
 from cohabit.core.state import State
@@ -12,6 +12,7 @@ from cohabit.core.view import View
 from cohabit.model.node_names import nodes_text
 from cohabit.model.plan import Placement, Ranges
 from cohabit.model.profile import SHARED
+from cohabit.model.units import counted
 
 MEASURED = "measured"
 PURPOSES = {"time": "to measure its time", "curve": "to measure its curves"}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cohabit.core.columns import EXPECTED
+from cohabit.core.explain_promises import promised_start, start_of_head
 from cohabit.core.kernels.bundles import STRICT
 from cohabit.core.ledger import Ledger, Takes
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, Remarking, SharedPlacer
@@ -15,7 +16,7 @@ from cohabit.core.sharing import open_kinds
 from cohabit.core.view import View
 from cohabit.model.plan import Ask
 from cohabit.model.resources import WITHOUT_LIMIT
-from cohabit.model.units import FOREVER, span
+from cohabit.model.units import FOREVER, counted, span
 
 MOST_NAMES = 3  # most jobs named in a sentence
 MOST_RUNNING = 1000  # with more running jobs it takes too long to compute when there is room
@@ -31,8 +32,9 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
     ahead = queue[: queue.index(row)]
     for other in ahead:
         if strict or view.waited_us(other) >= age_limit_us:
-            return nothing_may_overtake(view, row, other, strict)
-    promised = promised_start(view, row)
+            until = start_of_head(view, policies, other, queue)
+            return "; it is ".join(filter(None, (nothing_may_overtake(view, row, other, strict), until)))
+    promised = start_of_head(view, policies, row, queue)
     if own:
         return f"{own}; {promised}" if promised else own
     tried = tried_asks(view, row, placer)
@@ -46,7 +48,9 @@ def why_not_shared(view: View, policies: PolicySet, placer: SharedPlacer, row: i
     elif (room_us := _room_at(view, [(open_kinds(ask, row, view), ask.nodes) for ask in tried])) is not None:
         said.append(f"by requested times there is room in {span(room_us - view.now_us)}")
     if ahead:
-        said.append(f"{counted(len(ahead), 'job')} ahead of it")
+        kept = next((other for other in ahead if other in view.promises), row)
+        when = f", one of them {promised_start(view, kept)}" if kept != row else ""
+        said.append(f"{counted(len(ahead), 'job')} ahead of it{when}")
     if isinstance(placer, Remarking) and (remark := placer.remark(row, view)):
         said.append(remark)
     return "; ".join(said)
@@ -63,18 +67,6 @@ def tried_asks(view: View, row: int, placer: SharedPlacer) -> list[Ask]:
     asks = view.asks(row, placer)
     shared = [ask for ask in asks if not ask.exclusive]
     return asks if not shared else asks[: asks.index(shared[-1]) + 1]
-
-
-def promised_start(view: View, row: int) -> str:
-    """Return the start that the job is promised; empty if it has no promise."""
-    one = view.promises.get(row)
-    if one is None:
-        return ""
-    nodes = counted(sum(count for _, count in one.ranges), "node")
-    text = f"promised a start within {span(max(one.latest_us - view.now_us, 0))} on {nodes}"
-    if one.expected_us < one.latest_us:
-        text += f", expected in {span(max(one.expected_us - view.now_us, 0))}"
-    return text
 
 
 class Missing(NamedTuple):
@@ -222,8 +214,3 @@ def _number(number: int) -> str:
 
 def _is(number: int) -> str:
     return "is" if number <= 1 else "are"
-
-
-def counted(number: int, what: str) -> str:
-    """Return a count with its noun: 1 job, 2 jobs."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -64,16 +64,23 @@ def _leave_whole_nodes(state: State, now_us: int, row: int) -> None:
             state.set_idle(node, False)
 
 
-def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: int = 0) -> bool:
-    """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten."""
+def node_became(applier: Applier, now_us: int, node: int, becomes: int, used: int = 0, until_us: int = 0) -> bool:
+    """Set a node up, drained or lost; jobs on a lost node are requeued or failed, never forgotten. `until_us`: when
+    others, who use it, are to leave."""
     state = applier.state
     if not 0 <= node < len(state.node_state):
         return False
+    until_was = state.used_until.pop(node, 0)
     if crowding.stays_crowded(state, node, becomes + used):
         return False
+    if until_us:
+        state.used_until[node] = until_us
     was = int(state.node_state[node]) if state.ledger is None else state.ledger.condition[state.ledger.class_of(node)]
     if was == becomes + used:
-        return False
+        if until_was == until_us:
+            return False
+        state.gauges[RELEASED], state.gauges[HEAD] = 1, -1
+        return True
     if state.ledger is not None:
         on_it = list(state.ledger.rows_on(node))
     else:
@@ -104,9 +111,12 @@ def node_is_used(applier: Applier, now_us: int, told: NodeUsed) -> bool:
     """Set a node up but for what others use of it. Where nodes are given out whole, or no job may run beside one of
     another circle, it takes no job of ours."""
     state = applier.state
-    if state.ledger is None or state.trust.share_with != ANYBODY:
+    if state.ledger is None:
+        return node_became(applier, now_us, told.node, DRAINED, until_us=told.until_us)
+    if state.trust.share_with != ANYBODY:
         return node_became(applier, now_us, told.node, DRAINED)
-    return node_became(applier, now_us, told.node, UP, used_by_others(told.cores, told.memory_mib))
+    used = used_by_others(told.cores, told.memory_mib)
+    return node_became(applier, now_us, told.node, UP, used, told.until_us)
 
 
 def _has_node(state: State, row: int, node: int) -> bool:

@@ -20,6 +20,8 @@ from cohabit.model.units import FOREVER
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+OTHERS = -1  # the row of jobs that are not the core's
+NO_OTHERS: Mapping[int, int] = {}
 
 
 class Booking(NamedTuple):
@@ -41,22 +43,43 @@ class Want(NamedTuple):
 
 
 class Residents(NamedTuple):
-    """All jobs on the nodes of a ledger, class after class: one entry for each job of each class."""
+    """All jobs on the nodes of a ledger, class after class: one entry for each job of each class, and one for all jobs
+    there that are not the core's, if it is known when they end."""
 
-    rows: Ints
+    rows: Ints  # OTHERS: those that are not the core's
     classes: Ints
     first: Ints  # where those of a class begin
     takes: Ints  # on each node, by dimension
+    until_us: Ints  # when those that are not the core's end
 
 
-def residents_of(ledger: Ledger) -> Residents:
-    """List the jobs of all classes."""
-    used = [index for index in ledger.classes() if ledger.residents[index]]
-    sizes = np.array([len(ledger.residents[index]) for index in used], np.int64)
-    rows = np.fromiter(chain.from_iterable(ledger.residents[index] for index in used), np.int64, int(sizes.sum()))
-    nothing = np.zeros((0, len(ledger.dimensions)), np.int64)
-    takes = np.concatenate([nothing, *(ledger.booked[index] for index in used)])
-    return Residents(rows, np.repeat(np.array(used, np.int64), sizes), np.cumsum(sizes) - sizes, takes.T.copy())
+def residents_of(ledger: Ledger, others_until: Mapping[int, int] = NO_OTHERS) -> Residents:
+    """List the jobs of all classes. `others_until`: by node, when jobs there that are not the core's are to end."""
+    others = _others_in(ledger, others_until) if others_until else {}
+    used = [index for index in ledger.classes() if ledger.residents[index] or index in others]
+    lists = [ledger.residents[index] + ((OTHERS,) if index in others else ()) for index in used]
+    sizes = np.array([len(one) for one in lists], np.int64)
+    rows = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum()))
+    takes = [np.zeros((0, len(ledger.dimensions)), np.int64)]
+    for index in used:
+        takes.append(ledger.booked[index])
+        if index in others:
+            whole = ledger.capacity[ledger.kind[index]]
+            takes.append((whole - ledger.booked[index].sum(axis=0) - ledger.free[:, index])[None])
+    classes = np.repeat(np.array(used, np.int64), sizes)
+    until_us = np.array([others.get(index, 0) for index in classes.tolist()] if others else np.zeros(len(rows)))
+    first = np.cumsum(sizes) - sizes
+    return Residents(rows, classes, first, np.concatenate(takes).T.copy(), until_us.astype(np.int64))
+
+
+def _others_in(ledger: Ledger, others_until: Mapping[int, int]) -> dict[int, int]:
+    """Return by class when jobs that are not the core's have left all its nodes; no class where that is not known."""
+    found = {}
+    for index in {ledger.class_of(node) for node in others_until}:
+        ends = [others_until.get(node, FOREVER) for node in ledger.nodes_in_class(index).tolist()]
+        if ledger.up[index] and max(ends) < FOREVER:
+            found[index] = max(ends)
+    return found
 
 
 class Closed(NamedTuple):
@@ -79,7 +102,8 @@ class Outlook:
         windows_of: Sequence[tuple[Window, ...]],
     ) -> None:
         self.ledger, self.now_us, self.windows_of = ledger, now_us, windows_of
-        self._residents, self._ends = residents, np.maximum(ends_us[residents.rows], now_us)
+        ends_us = np.where(residents.rows == OTHERS, residents.until_us, ends_us[residents.rows])
+        self._residents, self._ends = residents, np.maximum(ends_us, now_us)
         self._windows = any(windows_of)
 
     @cached_property
@@ -95,7 +119,7 @@ class Outlook:
     @cached_property
     def _freed(self) -> Ints:
         """What is free on a node of its class when each of them has left, by dimension."""
-        _, classes, first, takes = self._residents
+        _, classes, first, takes, _ = self._residents
         gone = np.cumsum(takes[:, self._order], axis=1)
         sizes = np.diff(np.append(first, len(classes)))
         before = np.where(first > 0, gone[:, first - 1], 0) if len(first) else gone
@@ -104,7 +128,7 @@ class Outlook:
 
     def room_at(self, instant_us: int) -> Ints:
         """Return what is free on a node of every class at an instant, by dimension."""
-        room, (_, classes, first, takes) = self.ledger.free.copy(), self._residents
+        room, (_, classes, first, takes, _) = self.ledger.free.copy(), self._residents
         if len(first):
             room[:, classes[first]] += np.add.reduceat(np.where(self._ends <= instant_us, takes, 0), first, axis=1)
         return room
@@ -114,7 +138,7 @@ class Outlook:
         ledger, wanted = self.ledger, self.ledger.wanted(want.takes)
         possible = (wanted[0] >= 0) & ledger.up & (ledger.count > 0)
         since = np.where(possible & (ledger.free >= wanted).all(axis=0), self.now_us, FOREVER)
-        rows, classes, starts, _ = self._residents
+        rows, classes, starts, *_ = self._residents
         if not len(rows):
             return since
         enough = (self._freed >= wanted[:, classes]).all(axis=0)
@@ -122,7 +146,8 @@ class Outlook:
         there = classes[starts]
         since[there] = np.where(possible[there], np.minimum(since[there], first), FOREVER)
         if want.strangers is not None:
-            last = np.maximum.reduceat(np.where(want.strangers[rows], self._ends, self.now_us), starts)
+            among = want.strangers[rows] & (rows != OTHERS)
+            last = np.maximum.reduceat(np.where(among, self._ends, self.now_us), starts)
             since[there] = np.maximum(since[there], last)
         return since
 

@@ -359,7 +359,7 @@ class Promises:
         """Return what is free over time by requested times, or by expected ones."""
         known, ledger, view = self._known_now(), self._draft.ledger(), self._view
         if expected not in known.outlooks:
-            known.residents = known.residents or residents_of(ledger)
+            known.residents = known.residents or residents_of(ledger, view.others_until)
             ends = self._ends()
             ends = self._expected_ends(ends) if expected else ends
             known.outlooks[expected] = Outlook(ledger, known.residents, ends, view.now_us, view.kinds.windows_of)

@@ -13,16 +13,8 @@ from numpy.typing import NDArray
 
 from cohabit.core.bounds import InUse
 from cohabit.core.columns import BLOCKED, NODES, PROCESSES, STATE
-from cohabit.core.explain_sharing import (
-    MOST_NAMES,
-    counted,
-    joined,
-    missing,
-    named,
-    nothing_may_overtake,
-    promised_start,
-    tried_asks,
-)
+from cohabit.core.explain_promises import promised_on_whole, promised_start, starts_promised
+from cohabit.core.explain_sharing import MOST_NAMES, joined, missing, named, nothing_may_overtake, tried_asks
 from cohabit.core.explain_windows import open_nodes, why_closed
 from cohabit.core.gating import why_kept_back
 from cohabit.core.kernels.bundles import CONSERVATIVE, STRICT
@@ -30,7 +22,7 @@ from cohabit.core.mates.explain import why_not_together
 from cohabit.core.protocols import Explaining, GroupPlacer, PolicySet, SharedPlacer
 from cohabit.core.state import State
 from cohabit.core.view import View
-from cohabit.model.units import span
+from cohabit.model.units import counted, span
 
 HELD = "held: it must be released first"
 MOST_LOOKED_AT = 300  # descriptions in one list
@@ -94,19 +86,24 @@ class ShortReasons:
     def _number(self, row: int) -> int:
         return int(self._view.descriptions(np.array([row]))[0])
 
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        """The starts promised on whole nodes."""
+        return starts_promised(self._view, self._policies, self._queue.tolist())
+
     # ---- whole nodes --------------------------------------------------------------------------------------------
 
     def _whole(self, row: int, place: int) -> str:
         view, need, number = self._view, self._view.need(row), self._number(row)
         if number not in self._idle:
             self._idle[number] = int(view.idle_by_kind()[view.usable(row)].sum())
-        idle = self._idle[number]
+        idle, promised = self._idle[number], promised_on_whole(view, row, self._starts)
         if need > idle:
-            text = f"needs {counted(need, 'node')}, {idle} idle"
-            return f"{text}; {counted(place, 'job')} ahead of it" if place else text
+            ahead = f"{counted(place, 'job')} ahead of it" if place else ""
+            return "; ".join(filter(None, (f"needs {counted(need, 'node')}, {idle} idle", ahead, promised)))
         if place == 0 or (view.kinds.windows and open_nodes(view, row) < need):
             text = f"needs {counted(need, 'node')}, {idle} idle, but not for its whole requested time"
-            return "; ".join(filter(None, (text, self._closed(row, number))))
+            return "; ".join(filter(None, (text, promised, self._closed(row, number))))
         if self._policies.backfill.depth == STRICT:
             return f"it fits, but {counted(place, 'job')} ahead of it and nothing may overtake"
         whose = "promises to jobs" if self._policies.backfill.depth == CONSERVATIVE else "the first job in the queue"

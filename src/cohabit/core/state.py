@@ -94,6 +94,7 @@ class State:
         self.refused_until: dict[int, int] = {}  # row -> not before this instant (a back end refused the start)
         self.ledger = None if policies.placer.exclusive else Ledger(self.kinds, shared_dimensions(policies))
         self.placed: dict[int, Placement] = {}  # row -> how it runs, for jobs on shared nodes
+        self.used_until: dict[int, int] = {}  # node -> until when others use it, by requested times, if that is known
         self.crowded: dict[int, tuple[int, list[int]]] = {}  # node -> its condition, and jobs that do not fit together
         self.widened: dict[int, int] = {}  # row of a run on more whole nodes than it needs -> how many it needs
         self.promises: dict[int, Promise] = {}  # row -> the start promised on shared nodes, in the order of making

@@ -105,7 +105,7 @@ def succeed(old: SchedulerCore, cluster: Cluster, policies: PolicySet, now_us: i
     state.arrays, state.open_arrays = dict(before.arrays), dict(before.open_arrays)
     state.users, state.usage = dict(before.users), before.usage.copy()
     state.next_seq, state.generation = before.next_seq, before.generation + 1
-    state.window = before.window
+    state.window, state.used_until = before.window, dict(before.used_until)
     state.memory = {key: draft_of(before.memory[key]) for key in KNOWLEDGE if key in before.memory}
     state.gauges[RUN_US], state.gauges[RUNS] = before.gauges[RUN_US], before.gauges[RUNS]
     if before.coupled is not None and state.coupled is not None:

@@ -38,6 +38,7 @@ from cohabit.model.job import Job
 from cohabit.model.plan import Ask, Placement, Promise
 from cohabit.model.profile import Profile, Tenant, load_factor
 from cohabit.model.telemetry import Window
+from cohabit.model.units import SECOND
 
 CO_RUNS = "co_runs"  # the memory of what runs beside others have shown (core/co_runs.py)
 
@@ -160,15 +161,27 @@ class View:
 
     def timeline(self, without: int = -1) -> Timeline:
         """Return what the running jobs, and starts agreed on with other domains, leave free by requested times."""
-        rows = self.running()
-        released = np.array([self.kind_counts(int(row)) for row in rows], np.int64).reshape(-1, self.kinds.count)
-        found = Timeline(self.now_us, self.idle_by_kind(), self.kinds, self.jobs[EXPECTED, rows], released)
+        rows, kinds = self.running(), self.kinds
+        ends_us = self.jobs[EXPECTED, rows]
+        released = np.array([self.kind_counts(int(row)) for row in rows], np.int64).reshape(-1, kinds.count)
+        if others := self.others_until:
+            of_nodes = np.eye(kinds.count, dtype=np.int64)[kinds.of_node[list(others)]]
+            ends_us, released = np.append(ends_us, list(others.values())), np.concatenate([released, of_nodes])
+            order = np.argsort(ends_us, kind="stable")
+            ends_us, released = ends_us[order], released[order]
+        found = Timeline(self.now_us, self.idle_by_kind(), kinds, ends_us, released)
         for name, job in [] if self._state.coupled is None else self._state.coupled.agreed:
             row = self._state.rows[name]
             if row != without:
                 begin_us = max(job.agreed_us, self.now_us)
                 found.add(begin_us, begin_us + planned(self.limit_us(row)), -np.array(job.agreed_kinds))
         return found
+
+    @property
+    def others_until(self) -> Mapping[int, int]:
+        """Until when jobs that are not the core's use nodes, as far as that is known; never before a second from now,
+        like runs past their request."""
+        return {node: max(until, self.now_us + SECOND) for node, until in self._state.used_until.items()}
 
     def is_queued(self, row: int) -> bool:
         """Return whether the job waits and may be started."""

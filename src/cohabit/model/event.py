@@ -103,11 +103,13 @@ class NodeDown(_Event, frozen=True):
 
 
 class NodeUsed(_Event, frozen=True):
-    """The node can be used but for what jobs have there that are not the core's: those of a resource manager."""
+    """The node can be used but for what jobs have there that are not the core's: those of a resource manager, or of
+    one of its reservations."""
 
     node: int
     cores: int
     memory_mib: int = 0  # 0: not booked
+    until_us: int = 0  # by their requested times; 0: not known
 
 
 class NodeDrained(_Event, frozen=True):

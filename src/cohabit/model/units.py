@@ -67,3 +67,8 @@ def parse_duration(text: str) -> int:
         fraction = round(float(f"0.{clock[5] or 0}") * SECOND)
         return days * DAY + hours * HOUR + minutes * MINUTE + secs * SECOND + fraction
     raise ValueError(f"{text!r} is not a duration (try 90s, 15m, 02:00:00 or 1-00:00:00)")
+
+
+def counted(number: int, what: str) -> str:
+    """Return a count with its noun: 1 job, 2 jobs."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,4 +1,4 @@
-"""What docs/operators-first-hour.md claims, sentence by sentence, and the tests that hold it to that.
+"""What docs/operators-first-hour.md and slurm.md claim, sentence by sentence, and the tests that hold them to that.
 
 The page's commands are typed in test_first_hour.py; here is a real Slurm on which its words are tried.
 """
@@ -52,11 +52,53 @@ CLAIMS = {
     "makes a scenario of it, to use in place of": "test_first_hour.py::test_the_site_as_it_is",
     "which sizes of jobs and which users gain and which pay": "test_first_hour.py::test_the_what_if_of_the_page",
 }  # fmt: skip
+STEERING = PAGE.parent / "slurm.md"
+OF_STEERING = {
+    "holds new batch jobs of the partitions you name, as long as Cohabit's controller says":
+        "test_deaths.py::test_a_dead_controller_leaves_its_jobs_to_slurm_when_the_lease_is_over",
+    "Without the script only jobs that users submit with `--hold` are taken":
+        "test_holds.py::test_every_held_job_but_those_that_were_held_before",
+    "what is not understood stay plain Slurm's": "test_operators.py::test_what_only_slurm_understands_runs_untouched",
+    "Cohabit counts the cores they have": "test_own_jobs.py::test_ours_run_beside_a_job_of_slurms_own",
+    "One `scontrol update` per start": "test_reading.py::test_one_update_says_it_all",
+    "(`poll_s`), twice while jobs wait and looks are short":
+        "test_latency.py::test_looks_are_closer_while_jobs_wait_and_cheap",
+    "1,000 held jobs cost 0.1 s of processor time per look": "test_scale.py::test_a_pass_with_a_thousand_held_jobs",
+    "It counts on what it knows of the rest": "test_operators.py::"
+        "test_a_job_on_all_nodes_is_promised_a_start_behind_a_reservation_and_a_job_of_slurms_own",
+    "If it dies, jobs go on": "test_deaths.py::test_kill_nine_in_the_middle_loses_and_doubles_nothing",
+    "gives held jobs back to Slurm, and nothing new is held":
+        "test_deaths.py::test_a_dead_controller_leaves_its_jobs_to_slurm_when_the_lease_is_over",
+    "Everything is plain Slurm's again, at once": "test_deaths.py::test_the_kill_switch_gives_everything_back_at_once",
+    "the rights of SlurmUser, or root for `cohabit submit`":
+        "test_without_root.py::test_slurm_user_may_steer_and_others_are_refused",
+    "slurm.conf gets two lines": "test_install_guide.py::test_the_guide_from_install_to_removal",
+    "`cohabit slurm status` measures and prints it": "test_latency.py::test_turnaround_real_and_simulated",
+    "see what it would do, without changing anything": "test_shadow.py::test_nothing_is_changed",
+    "whether Slurm and Cohabit agree": "test_dependencies.py::test_a_chain_and_every_kind_of_dependency",
+    "know why job 17 waits": "test_submit.py::test_waiting_asking_changing_and_cancelling",
+    "keep a job from being started": "test_holds.py::test_holds_while_the_controller_lives",
+    "leave one waiting job to Slurm": "test_slurms_own_changes.py::test_users_and_operators",
+    "take a node out": "test_slurms_own_changes.py::test_nodes_drain_and_die",
+    "try another policy, with all jobs": "test_reload.py::test_reload_changes_the_policy_of_a_running_attach",
+    "A crash during the change leaves the settings before it or those after it":
+        "test_reload.py::test_kill_nine_at_any_instant_of_a_reload_leaves_one_policy",
+    "it goes on with all its jobs, too, also under another":
+        "test_reload.py::test_an_attach_under_another_policy_goes_on_with_all_jobs",
+    "To remove it: `cohabit slurm detach`, take the line out of slurm.conf, delete the place":
+        "test_install_guide.py::test_the_guide_from_install_to_removal",
+    "Only jobs count that it watched from their submission to their end":
+        "test_shadow.py::test_jobs_from_before_and_jobs_that_still_run_take_nodes_and_do_not_count",
+    "with fewer than three there is none, and no gain is claimed":
+        "test_shadow.py::test_an_interval_needs_three_stretches",
+    "Where no job would have shared a node, that is said": "test_shadow.py::test_what_would_have_been",
+}  # fmt: skip
 
 
-def test_every_claim_is_on_the_page_and_has_its_test() -> None:
-    words = " ".join(PAGE.read_text(encoding="utf-8").split())
-    for claim, test in CLAIMS.items():
+@pytest.mark.parametrize(("page", "claims"), [(PAGE, CLAIMS), (STEERING, OF_STEERING)])
+def test_every_claim_is_on_the_page_and_has_its_test(page: Path, claims: dict[str, str]) -> None:
+    words = " ".join(page.read_text(encoding="utf-8").split())
+    for claim, test in claims.items():
         assert claim in words, claim
         file, _, name = test.rpartition("::")
         assert f"\ndef {name}(" in (HERE / (file or Path(__file__).name)).read_text(encoding="utf-8"), test
@@ -135,6 +177,8 @@ def test_shadow_is_as_the_page_says(plain: SlurmCluster) -> None:
     names += came()
     said, _ = second.communicate(timeout=120)
     assert "8 jobs in " in said
+    assert "size of job" in said, "who gains and who pays"
+    assert re.search(r"^ *user .*\n(.*\n)* *root +8 ", said, re.MULTILINE)
     assert "pessimistic: each 25 % slower" in said
     assert jobs_of(plain)[held].held
     assert not any(jobs_of(plain)[name].mark for name in (*names, held))

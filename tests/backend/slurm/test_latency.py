@@ -19,7 +19,7 @@ from cohabit.app.scenario.reading import scenario_for
 from cohabit.app.simulate import simulation
 from cohabit.app.steer.slurm_site import read_slurm_site
 from cohabit.app.steer.status import status
-from cohabit.backend.steered.latency import Latency
+from cohabit.backend.steered.latency import Latency, pause_s
 from cohabit.model.units import SECOND
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, jobs_of, log_of, submit, until, write_site
@@ -39,6 +39,14 @@ def test_means_of_what_was_seen() -> None:
     one.started(0.0, 100.0)  # not ordered by us
     told = {"submit_latency_s": 1.2, "start_latency_s": 1.2, "end_latency_s": 1.2, "starts": 3}
     assert one.told() == pytest.approx(told)
+
+
+@pytest.mark.parametrize(
+    ("look_s", "waits", "pause"),
+    [(0.1, False, 1.0), (0.1, True, 0.5), (0.2, True, 0.6), (0.4, True, 1.0), (1.5, True, 1.5), (1.5, False, 1.5)],
+)
+def test_looks_are_closer_while_jobs_wait_and_cheap(look_s: float, waits: bool, pause: float) -> None:
+    assert pause_s(1.0, look_s, waits) == pytest.approx(pause)
 
 
 def simulated_s(folder: Path, jobs: list[tuple[float, int, float]], **latency: float) -> float:

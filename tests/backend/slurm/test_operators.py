@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from cohabit.app.client.client import connect
 from cohabit.backend.slurm.calls import ReadOnly
 from cohabit.backend.slurm.reading import JobReader
 from cohabit.backend.steered.shapes import ManagerJob
-from cohabit.model.event import StartRefused, WindowCleared, WindowSet
+from cohabit.model.event import JobSubmitted, NodeUsed, StartRefused, WindowCleared, WindowSet
 from tests.backend.slurm.conftest import LUA
 from tests.backend.slurm.steering import attached, jobs_of, log_of, runs_noted, submit, until, write_site
 from tests.backend.slurm.test_slurms_own_changes import facts, told
@@ -71,7 +72,7 @@ def test_reservations_and_limits_are_slurms(clear: SlurmCluster, tmp_path: Path)
         clear.run("scontrol", "create", "reservation", "ReservationName=visit", "Nodes=n0", "StartTime=now",
                   "Duration=60", "Users=daemon")  # fmt: skip
         try:
-            until(lambda: any(type(one).__name__ == "NodeDrained" for one in facts(tmp_path)), 30, log_of(tmp_path))
+            until(lambda: any(type(one).__name__ == "NodeUsed" for one in facts(tmp_path)), 30, log_of(tmp_path))
             too_long = submit(clear, tmp_path, 1, "-n4", "--time=120")  # longer than its partition allows
             others = [submit(clear, tmp_path, 1, "-n4", "--time=5") for _ in range(4)]
             until(lambda: over(clear, others), 90, log_of(tmp_path))
@@ -109,6 +110,34 @@ def test_no_job_is_sent_to_nodes_that_a_reservation_takes_before_its_limit(clear
         assert any(one == WindowCleared("slurm:cooling") for one in facts(tmp_path))
     assert not [one for one in facts(tmp_path) if isinstance(one, StartRefused)]
     assert sorted(runs_noted(tmp_path)) == sorted([wide, long, short])
+
+
+@pytest.mark.parametrize(("policy", "keys"), [("ce-easy", ""), ("cohabit", 'unknown = "cores"')])
+def test_a_job_on_all_nodes_is_promised_a_start_behind_a_reservation_and_a_job_of_slurms_own(
+    clear: SlurmCluster, tmp_path: Path, policy: str, keys: str
+) -> None:
+    """`why` names the promise, and no job that would run into it passes."""
+    with attached(write_site(clear, tmp_path, policy, keys)):
+        clear.run("scontrol", "create", "reservation", "ReservationName=upkeep", "Nodes=n0", "StartTime=now",
+                  "Duration=1", "Users=root", "Flags=MAINT")  # fmt: skip
+        ends_s = time.time() + 60
+        own = submit(clear, tmp_path, 30, "-n1", "--gres=card:1", "--time=1")
+        until(lambda: jobs_of(clear)[own].runs, 30, log_of(tmp_path))
+        until(lambda: sum(isinstance(one, NodeUsed) and one.until_us > 0 for one in facts(tmp_path)) >= 2, 30,
+              log_of(tmp_path))  # fmt: skip
+        wide = submit(clear, tmp_path, 1, "-n12", "--time=2")
+        asks = connect(str(tmp_path / "state" / "cohabit.sock"))
+        until(lambda: any(isinstance(one, JobSubmitted) and one.job.job_id == wide for one in facts(tmp_path)), 30)
+        long = submit(clear, tmp_path, 1, "-n4", "--time=30")
+        said = asks.why(wide)["why"]
+        assert "promised a start within" in said, said
+        assert "on 3 nodes" in said
+        until(lambda: over(clear, [wide, long]), 150, log_of(tmp_path))
+        jobs = jobs_of(clear)
+        assert ends_s - 2 <= jobs[wide].start_s <= ends_s + 15, "as promised, and Slurm did not refuse it"
+        assert jobs[wide].start_s <= jobs[long].start_s
+    assert not [one for one in facts(tmp_path) if isinstance(one, StartRefused)]
+    assert sorted(runs_noted(tmp_path)) == sorted([own, wide, long])
 
 
 def windows_told(folder: Path) -> list[WindowSet]:

@@ -3,10 +3,19 @@ goes back queued."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from cohabit.backend.slurm.calls import Calls
+from cohabit.backend.slurm.steering import SlurmManager
+from cohabit.backend.steered.contract import ManagerRefused
+from cohabit.backend.steered.handback import hand_back
+from cohabit.backend.steered.lease import write_lease
+from cohabit.backend.steered.watchdog import watch
 from cohabit.model.event import NodeDrained, StartRefused
 from tests.backend.slurm.steering import attached, jobs_of, log_of, start_attached, stop, submit, until, write_site
 from tests.backend.slurm.test_slurms_own_changes import facts
@@ -66,6 +75,46 @@ def test_what_can_never_run_goes_back_queued(two_idle: SlurmCluster, tmp_path: P
         ("PENDING", False, "PartitionConfig")
     }
     assert {jobs[name].mark for name in (living, dead)} == {"cohabit:back"}
+
+
+class Refusing(SlurmManager):
+    """Slurm, but that it does not let one job go until it may."""
+
+    def __init__(self, slurm: SlurmCluster, name: str) -> None:
+        super().__init__(Calls(str(slurm.conf)))
+        self.name, self.may = name, False
+
+    async def release(self, names: Sequence[str]) -> None:
+        if self.name in names and not self.may:
+            raise ManagerRefused("Requested operation is presently disabled")
+        await super().release(names)
+
+
+def test_what_cannot_be_given_back_is_said_and_tried_again(
+    two_idle: SlurmCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the watchdog, until Slurm takes it; what could be given back is not kept by it."""
+    slurm, lease = two_idle, two_idle.folder / "lease"
+    write_lease(lease, time.time() + 60, ("all",))
+    stuck, fine = (submit(slurm, tmp_path, 1, "-n1") for _ in range(2))
+    assert {jobs_of(slurm)[name].mark for name in (stuck, fine)} == {"cohabit:held:open"}
+    write_lease(lease, 0, ("all",))
+    manager = Refusing(slurm, stuck)
+    handed = asyncio.run(hand_back(manager, ["all"]))
+    assert (handed.released, handed.failed) == ((fine,), {stuck: "Requested operation is presently disabled"})
+
+    async def watched() -> None:
+        watching = asyncio.create_task(watch(lease, manager, all_held=False))
+        await asyncio.sleep(3)
+        assert not watching.done()
+        manager.may = True
+        await asyncio.wait_for(watching, 20)
+
+    asyncio.run(watched())
+    said = f"job {stuck} could not be given back and is tried again: Requested operation is presently disabled"
+    assert caplog.text.count(said) == 1
+    until(lambda: all(jobs_of(slurm)[name].state == "COMPLETED" for name in (stuck, fine)), 30)
+    assert {jobs_of(slurm)[name].mark for name in (stuck, fine)} == {"cohabit:back"}
 
 
 def test_shared_nodes_that_a_reservation_or_a_drain_closes(two_idle: SlurmCluster, tmp_path: Path) -> None:

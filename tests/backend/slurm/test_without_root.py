@@ -104,7 +104,7 @@ def test_slurm_user_attaches_and_ends_at_detach(account: str) -> None:
             assert jobs_of(slurm)[waits].mark.startswith("cohabit:held")
             types = as_account(account, site.parent, *call, "detach", str(site))
             done = subprocess.run(types, env=around, cwd="/", capture_output=True, text=True, timeout=120, check=False)
-            assert (done.returncode, done.stdout) == (0, "1 jobs were given back to Slurm\n"), done.stderr
+            assert (done.returncode, done.stdout) == (0, "1 job was given back to Slurm\n"), done.stderr
             assert attach.wait(30) == 0, log.read_text()
         finally:
             stop(attach)

@@ -17,13 +17,12 @@ from cohabit.app.simulate.simulation import Progress, public, run
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain import why_waiting
 from cohabit.core.explain_running import how_it_runs
-from cohabit.core.explain_sharing import counted
 from cohabit.model.command import Command, StartJob
 from cohabit.model.errors import InputError
 from cohabit.model.event import Event, JobStarted
 from cohabit.model.group import Group
 from cohabit.model.records import NEVER, STATUS_NAMES
-from cohabit.model.units import SECOND, duration, span, without_durations
+from cohabit.model.units import SECOND, counted, duration, span, without_durations
 
 
 class _Found(Exception):

@@ -39,9 +39,9 @@ from cohabit.backend.steered.backend import Expected, SteeredBackend
 from cohabit.backend.steered.fuses import Fuses
 from cohabit.backend.steered.lease import fuse_file, lift_switch, may_hold, read_lease
 from cohabit.backend.steered.naming import Names, RememberedNames
+from cohabit.backend.steered.node_facts import NodeFact
 from cohabit.backend.steered.shapes import Discovered, ManagerJob
 from cohabit.backend.steered.watchdog import lives, start_watchdog
-from cohabit.backend.steered.watcher import NodeFact
 from cohabit.core import columns
 from cohabit.core import state as core_state
 from cohabit.core.core import SchedulerCore
@@ -331,7 +331,8 @@ def told_of(core: SchedulerCore) -> dict[int, NodeFact]:
     for number, condition in enumerate(np.asarray(state.node_state).tolist()):
         used = (0, 0) if state.ledger is None else state.ledger.others_on(number)
         if condition == core_state.UP:
-            told[number] = NodeUsed(number, *used) if any(used) else NodeUp(number)
+            until_us = state.used_until.get(number, 0)
+            told[number] = NodeUsed(number, *used, until_us) if any(used) else NodeUp(number)
         else:
             told[number] = NodeDrained(number) if condition == core_state.DRAINED else NodeDown(number)
     return told

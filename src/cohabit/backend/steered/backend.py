@@ -21,14 +21,16 @@ from cohabit.backend.steered.fuses import Fuses
 from cohabit.backend.steered.handback import give_back
 from cohabit.backend.steered.holds import holder
 from cohabit.backend.steered.known import ORDERED, PARKED, QUEUED, RUNS, Known, Picture, Wishes
+from cohabit.backend.steered.latency import pause_s
 from cohabit.backend.steered.marks import BACK, HELD, HOLD, NOTED, Mark, flag_of, is_back, is_run, read_mark, run_mark
 from cohabit.backend.steered.naming import Names, mates_of
+from cohabit.backend.steered.node_facts import NodeFact
 from cohabit.backend.steered.node_orders import NodeOrders
 from cohabit.backend.steered.noting import FREED, note, stop_run
 from cohabit.backend.steered.patient import LONGEST_PAUSE_S, PAUSE_S, PatientManager
 from cohabit.backend.steered.retaking import Retaking
 from cohabit.backend.steered.shapes import STATUS, Discovered, ManagerJob
-from cohabit.backend.steered.watcher import BACK_OFF_US, NodeFact, Watcher
+from cohabit.backend.steered.watcher import BACK_OFF_US, Watcher
 from cohabit.model.command import CancelJob, Command, RenewJob, SetShares, StartJob, StopJob
 from cohabit.model.event import Event, JobFinished, StartRefused
 from cohabit.model.units import FOREVER, SECOND
@@ -172,7 +174,8 @@ class SteeredBackend:
                 look.cancel()
             self._soon.clear()
             try:
-                async with asyncio.timeout(max(self._poll_s, self._look_s)):  # limits how often the manager is asked
+                waits = any(known.phase == QUEUED for known in self.watcher.known.values())
+                async with asyncio.timeout(pause_s(self._poll_s, self._look_s, waits)):
                     await self._soon.wait()
                 await asyncio.sleep(min(PAUSE_S, self._poll_s))  # gives the manager time to act on its orders
             except TimeoutError:
@@ -202,7 +205,7 @@ class SteeredBackend:
     async def picture(self) -> Picture:
         """Read nodes before jobs: when a node is lost, its jobs are seen as they are after that."""
         begun_s, since_s = time.time(), time.monotonic()
-        nodes, windows = await self.manager.nodes(), await self.manager.windows()
+        nodes, windows = await asyncio.gather(self.manager.nodes(), self.manager.windows())
         jobs = self.names.ours(await self.manager.jobs())
         if self._patient.say_back():
             self.watcher.back_s = time.time()

@@ -8,6 +8,7 @@ Doing it twice does no harm.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from cohabit.backend.steered.contract import Manager, ManagerRefused
@@ -99,4 +100,9 @@ async def give_back(manager: Manager, job: ManagerJob, name: str, mark: Mark, mo
         return ""
     now = read_mark(after.mark)
     still_ours = now is not None and now.kind != BACK
-    return said[-1] if still_ours or (after.held and not (mark.mates or holder(job))) else ""
+    if not still_ours and not (after.held and not (mark.mates or holder(job))):
+        return ""
+    if not still_ours and job.mark:  # it is marked as given back, and would not be found again
+        with suppress(ManagerRefused):
+            await manager.mark([name], job.mark)
+    return said[-1]

@@ -13,6 +13,7 @@ from statistics import fmean
 
 LAST = 500
 HALF_S = 0.5
+QUARTER = 3.0  # a pause of three times a look: looks take a quarter of the time
 LONGEST_S = 60.0  # longer ones have another cause: the manager was away, or something kept the job
 
 
@@ -47,6 +48,16 @@ class Latency:
         kinds = {"submit_latency_s": self.submit, "start_latency_s": self.start, "end_latency_s": self.end}
         means: dict[str, float | int] = {name: round(fmean(kept), 2) for name, kept in kinds.items() if kept}
         return means | {"starts": len(self.start)} if means else {}
+
+
+def pause_s(poll_s: float, look_s: float, jobs_wait: bool) -> float:
+    """Return the time until the next look, after one that took `look_s`: never less than that.
+
+    While jobs wait for nodes it is half of `poll_s`, so that an end is seen sooner, or longer where looks would take
+    more than a quarter of the time.
+    """
+    soon_s = max(poll_s / 2, QUARTER * look_s) if jobs_wait else poll_s
+    return max(min(soon_s, poll_s), look_s)
 
 
 def _add(kept: deque[float], took_s: float) -> None:

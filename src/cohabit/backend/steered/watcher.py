@@ -30,6 +30,7 @@ from cohabit.backend.steered.marks import (
     read_mark,
     unknown_type,
 )
+from cohabit.backend.steered.node_facts import NodeFact, node_facts
 from cohabit.backend.steered.noting import FREED, NEW
 from cohabit.backend.steered.shapes import (
     STATUS,
@@ -56,7 +57,6 @@ from cohabit.model.event import (
     JobReleased,
     JobStarted,
     JobSubmitted,
-    NodeDown,
     NodeDrained,
     NodeUp,
     NodeUsed,
@@ -68,14 +68,6 @@ from cohabit.model.units import SECOND
 TYPES = ", ".join(WORKLOAD_TYPES)
 log = logging.getLogger(__name__)
 
-UP, DRAINED, DOWN = "up", "drained", "down"
-GONE = ("DOWN", "FAIL", "FAILING", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "FUTURE", "ERROR")
-UNFIT = ("DRAIN", "DRAINED", "DRAINING", "UNKNOWN", "NOT_RESPONDING", "NO_RESPOND", "MAINT", "MAINTENANCE", "RESERVED",
-         "REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_UP", "POWER_UP", "INVALID_REG")  # fmt: skip
-NodeFact = NodeUp | NodeUsed | NodeDrained | NodeDown
-_NODE_FACT: dict[str, type[NodeUp] | type[NodeDrained] | type[NodeDown]] = {
-    UP: NodeUp, DRAINED: NodeDrained, DOWN: NodeDown,
-}  # fmt: skip
 BACK_OFF_US = 30 * SECOND
 NOT_LAUNCHED = 53  # the "signal" of a job that Slurm could not launch
 TROUBLE = {
@@ -365,46 +357,19 @@ class Watcher:
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
     def _nodes(self, picture: Picture) -> list[Event]:
-        used = self._used_by_others(picture)
+        foreign = [job for job in picture.jobs.values() if self._is_foreign(job)]
         facts: list[Event] = []
-        standing = {node.name: condition(node.states) for node in picture.nodes}
-        for name, number in self.number.items():
-            now: NodeFact = _NODE_FACT[standing.get(name, DOWN)](number)
-            if isinstance(now, NodeUp) and name in used:
-                cores, memory_mib = used[name]
-                now = NodeUsed(number, cores, memory_mib) if cores else NodeDrained(number)
-            if now != self.told[number]:
-                self.told[number] = now
+        for now in node_facts(picture, self.number, foreign, self.terms.memory, tuple(self.told)):
+            if now != self.told[now.node]:
+                self.told[now.node] = now
                 facts.append(now)
         return facts
-
-    def _used_by_others(self, picture: Picture) -> dict[str, tuple[int, int]]:
-        """Return the cores and MiB of memory that jobs of the manager's own have on their nodes; no cores: not known
-        how many, so the node takes no job of ours."""
-        used: dict[str, tuple[int, int]] = {}
-        for job in picture.jobs.values():
-            for name in job.nodes if self._is_foreign(job) else ():
-                cores, before = job.cores_on.get(name, 0), used.get(name, (-1, 0))
-                if not cores or not before[0]:
-                    used[name] = 0, 0
-                    continue
-                memory_mib = (job.memory_per_node_mb or job.memory_per_cpu_mb * cores) if self.terms.memory else 0
-                used[name] = max(before[0], 0) + cores, before[1] + memory_mib
-        return used
 
     def _is_foreign(self, job: ManagerJob) -> bool:
         known = self.known.get(job.name)
         if job.name in self.canaries:
             return False
         return job.runs and (known is None or (known.phase in (QUEUED, PARKED) and not known.busy))
-
-
-def condition(states: Iterable[str]) -> str:
-    """Map the manager's words to up, drained or down."""
-    words = {word.upper() for word in states}
-    if words & set(GONE):
-        return DOWN
-    return DRAINED if words & set(UNFIT) else UP
 
 
 def finished(attempt: int, job: ManagerJob, title: str) -> JobFinished:

@@ -42,7 +42,7 @@ def make(capacity: int) -> Ladder:
     rungs = 8 * capacity // RUNG + 16
     info = np.zeros((SUMMARIES, rungs), np.int64)
     info[ORDER] = np.arange(rungs)
-    return Ladder(np.empty((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
+    return Ladder(np.zeros((rungs, RUNG), np.int32), info, np.zeros(3, np.int64))
 
 
 @compiled_lean

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from cohabit.core.core import SchedulerCore
 from cohabit.core.explain_running import PURPOSES, nodes_in_words
-from cohabit.core.explain_sharing import MOST_NAMES, counted, joined
+from cohabit.core.explain_sharing import MOST_NAMES, joined
 from cohabit.live.controller.records import BESIDE_MOST, Record
+from cohabit.model.units import counted
 
 NOT_EXECUTED = "could not "  # how the launcher begins: its folder, an output or its program was not to be had
 
