@@ -18,8 +18,8 @@ from tests.cli.cli_calls import COMMAND
 from tests.verbs.living import AN_ACCOUNT, Scheduler
 
 CORES = sorted(os.sched_getaffinity(0))
-WORK = {"dense": 180, "allocation": 90, "compression": 220, "sort": 120}  # a second or two each
-TO_JUDGE = 6  # times that work: runs of less than five seconds are too short to judge
+WORK = {"dense": 180, "allocation": 90, "compression": 220, "sort": 480}  # a second or two each
+TO_JUDGE = 6  # times that work: runs alone of less than five seconds are too short to judge (slowdowns.py)
 
 
 def plan(times: int) -> str:

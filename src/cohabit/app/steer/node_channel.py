@@ -179,11 +179,13 @@ class NodeChannel:
             self.meters[report.node] = meters
 
     async def step_ways(self, order: StartJob, expected_s: float) -> bool:
-        """Order the curves of a run from its nodes; False: the first of them, which tells for all, has not reported."""
+        """Order the curves of a run from its nodes; False: the first of them, which tells for all, cannot tell."""
         first = self._names[min(node for node, _ in order.nodes)]
         if first not in self.meters:
             log.warning("the daemon of node %s has not reported: job %s is not measured there", first, order.job_id)
             return False
+        if not (self.meters[first].instructions or self.meters[first].traffic):
+            return False  # it has nothing to report: the curves are level at once
         await self._orders.step_ways(order, expected_s)
         return True
 
