@@ -391,7 +391,7 @@ ONE = '[[program]]\nname = "a"\ncommand = ["true"]\n'
         ("", "names no programs"),
         ("nonsense = 1\n" + ONE, "'nonsense'"),
         (ONE + 'comand = ["x"]\n', "did you mean 'command'"),
-        (ONE + ONE, "'a' stands there 2 times"),
+        (ONE + ONE, "'a' occurs 2 times"),
         (ONE.replace("true", "no-such-program-anywhere"), "no-such-program-anywhere"),
         (ONE.replace("true", "false"), "'a' fails alone (status 1)"),
         (ONE.replace('["true"]', "[]"), "empty"),

@@ -206,7 +206,7 @@ def test_as_slurm_jobs_the_queue_does_not_count(plan: Path, tmp_path: Path, monk
     ("change", "words"),
     [
         (("io", "magic"), "the workload_type of 'longer' is 'magic'"),
-        (("longer", "short"), "stands there 2 times"),
+        (("longer", "short"), "occurs 2 times"),
         (("repeats", "repeat"), "unknown key 'repeat'; did you mean 'repeats'"),
         (("sleep", "no-such-program"), "there is no program 'no-such-program'"),
         (("interval_s = 0", "interval_s = -1"), "interval_s 0 or more"),

@@ -54,44 +54,45 @@ CLAIMS = {
 }  # fmt: skip
 STEERING = PAGE.parent / "slurm.md"
 OF_STEERING = {
-    "holds new batch jobs of the partitions you name, as long as Cohabit's controller says":
+    "as long as Cohabit's controller renews its *lease* every few seconds":
         "test_deaths.py::test_a_dead_controller_leaves_its_jobs_to_slurm_when_the_lease_is_over",
-    "Without the script only jobs that users submit with `--hold` are taken":
+    "Without the script Cohabit takes only jobs that users submit with `--hold`":
         "test_holds.py::test_every_held_job_but_those_that_were_held_before",
-    "what is not understood stay plain Slurm's": "test_operators.py::test_what_only_slurm_understands_runs_untouched",
-    "Cohabit counts the cores they have": "test_own_jobs.py::test_ours_run_beside_a_job_of_slurms_own",
+    "jobs with options that Cohabit does not support stay plain Slurm's":
+        "test_operators.py::test_what_only_slurm_understands_runs_untouched",
+    "Cohabit counts the cores they use": "test_own_jobs.py::test_ours_run_beside_a_job_of_slurms_own",
     "One `scontrol update` per start": "test_reading.py::test_one_update_says_it_all",
-    "(`poll_s`), twice while jobs wait and looks are short":
+    "(`poll_s`), twice while jobs wait and polls are short":
         "test_latency.py::test_looks_are_closer_while_jobs_wait_and_cheap",
-    "1,000 held jobs cost 0.1 s of processor time per look": "test_scale.py::test_a_pass_with_a_thousand_held_jobs",
-    "It counts on what it knows of the rest": "test_operators.py::"
+    "1,000 held jobs cost 0.1 s of processor time per poll": "test_scale.py::test_a_pass_with_a_thousand_held_jobs",
+    "It includes what Slurm starts itself": "test_operators.py::"
         "test_a_job_on_all_nodes_is_promised_a_start_behind_a_reservation_and_a_job_of_slurms_own",
-    "If it dies, jobs go on": "test_deaths.py::test_kill_nine_in_the_middle_loses_and_doubles_nothing",
-    "gives held jobs back to Slurm, and nothing new is held":
+    "If the controller dies, jobs continue": "test_deaths.py::test_kill_nine_in_the_middle_loses_and_doubles_nothing",
+    "gives held jobs back to Slurm, and no new job is held":
         "test_deaths.py::test_a_dead_controller_leaves_its_jobs_to_slurm_when_the_lease_is_over",
     "Everything is plain Slurm's again, at once": "test_deaths.py::test_the_kill_switch_gives_everything_back_at_once",
     "the rights of SlurmUser, or root for `cohabit submit`":
         "test_without_root.py::test_slurm_user_may_steer_and_others_are_refused",
     "slurm.conf gets two lines": "test_install_guide.py::test_the_guide_from_install_to_removal",
-    "`cohabit slurm status` measures and prints it": "test_latency.py::test_turnaround_real_and_simulated",
+    "`cohabit slurm status` measures and prints this": "test_latency.py::test_turnaround_real_and_simulated",
     "see what it would do, without changing anything": "test_shadow.py::test_nothing_is_changed",
     "whether Slurm and Cohabit agree": "test_dependencies.py::test_a_chain_and_every_kind_of_dependency",
     "know why job 17 waits": "test_submit.py::test_waiting_asking_changing_and_cancelling",
-    "keep a job from being started": "test_holds.py::test_holds_while_the_controller_lives",
+    "keep a job from starting": "test_holds.py::test_holds_while_the_controller_lives",
     "leave one waiting job to Slurm": "test_slurms_own_changes.py::test_users_and_operators",
     "take a node out": "test_slurms_own_changes.py::test_nodes_drain_and_die",
-    "try another policy, with all jobs": "test_reload.py::test_reload_changes_the_policy_of_a_running_attach",
-    "A crash during the change leaves the settings before it or those after it":
+    "change the policy and keep all jobs": "test_reload.py::test_reload_changes_the_policy_of_a_running_attach",
+    "After a crash during the change either the old or the new settings hold":
         "test_reload.py::test_kill_nine_at_any_instant_of_a_reload_leaves_one_policy",
-    "it goes on with all its jobs, too, also under another":
+    "It keeps all its jobs then, too, also under another":
         "test_reload.py::test_an_attach_under_another_policy_goes_on_with_all_jobs",
-    "To remove it: `cohabit slurm detach`, take the line out of slurm.conf, delete the place":
+    "To remove it: `cohabit slurm detach`, remove the two lines from slurm.conf, delete the place":
         "test_install_guide.py::test_the_guide_from_install_to_removal",
-    "Only jobs count that it watched from their submission to their end":
+    "Only jobs that it watched from submission to end are counted":
         "test_shadow.py::test_jobs_from_before_and_jobs_that_still_run_take_nodes_and_do_not_count",
-    "with fewer than three there is none, and no gain is claimed":
+    "with fewer than three stretches there is no interval, and no gain is claimed":
         "test_shadow.py::test_an_interval_needs_three_stretches",
-    "Where no job would have shared a node, that is said": "test_shadow.py::test_what_would_have_been",
+    "If no job would have shared a node, it says so": "test_shadow.py::test_what_would_have_been",
 }  # fmt: skip
 
 
