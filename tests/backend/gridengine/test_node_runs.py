@@ -101,7 +101,7 @@ def test_runs_reach_the_controller_with_their_counters(empty: GridEngineCluster,
 
 @pytest.mark.parametrize("trick", ["a user runs it", "a user could have written it"])
 def test_only_grid_engines_own_shepherds_count(gridengine: GridEngineCluster, trick: str) -> None:
-    """A process of the same name in a folder of the same form is nobody's job."""
+    """A process of the same name in a folder of the same form belongs to no job."""
     with tempfile.TemporaryDirectory(prefix="cohabit-posed-") as name:
         Path(name).chmod(0o755)
         folder, posed = Path(name) / "ge0" / "active_jobs" / "77.1", Path(name) / "sge_shepherd"
